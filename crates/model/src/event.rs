@@ -1,0 +1,308 @@
+//! Facts: what happened, in the past tense, as the journal stores them.
+//!
+//! INVARIANT: fields stand in the order of their JSON names, which is the order of canonical JSON.
+//! [`Fact::to_canonical_json`] relies on it and a test holds it against the canonicaliser.
+
+use semver::Version;
+use serde::{Deserialize, Serialize};
+
+use crate::capability::Capability;
+use crate::declaration::ResourceLimits;
+use crate::digest::{CanonicalError, Digest, canonical_json};
+use crate::effect::{Effect, Payload};
+use crate::error::Failure;
+use crate::grant::Grant;
+use crate::id::{ExecutionId, GrantId, HomeId, HostId, ToolId, TransactionId};
+use crate::principal::Principal;
+use crate::time::Timestamp;
+
+/// One fact about one subject. Each journal entry holds exactly one.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Fact {
+    Home(HomeEvent),
+    Grant(GrantEvent),
+    Call(CallFact),
+}
+
+impl Fact {
+    /// The bytes that are hashed. Most facts of a call are plain: names and whole numbers in fixed
+    /// fields, already in canonical order, which any JSON writer puts down canonically. Failures
+    /// carry free-form details, so they go the long way.
+    pub fn to_canonical_json(&self) -> Result<Vec<u8>, CanonicalError> {
+        if self.is_plain() { Ok(serde_json::to_vec(self)?) } else { canonical_json(self) }
+    }
+
+    /// Whether the fact is of fixed shape: nothing in it can nest.
+    pub fn is_plain(&self) -> bool {
+        matches!(self, Fact::Call(call) if call.event.is_plain())
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CallFact {
+    pub event: CallEvent,
+    pub execution: ExecutionId,
+}
+
+/// The first entry of every journal says whose journal it is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum HomeEvent {
+    /// `journal_key` signs checkpoints, `authority_key` signs grants; both in the form that
+    /// signed notes use.
+    Created { home: HomeId, journal_key: String, authority_key: String },
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum GrantEvent {
+    Issued {
+        grant: Grant,
+    },
+    Revoked {
+        grant: GrantId,
+        by: Principal,
+        at: Timestamp,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
+}
+
+/// The life of a call, one fact per step.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum CallEvent {
+    Declared(Declared),
+    Validated {},
+    Failed { error: Failure },
+    Authorized(Authorized),
+    Denied { error: Failure },
+    Started(Started),
+    Committed(Committed),
+    Completed(Completed),
+    Aborted { error: Failure },
+    RolledBack(RolledBack),
+}
+
+impl CallEvent {
+    fn is_plain(&self) -> bool {
+        match self {
+            CallEvent::Declared(_)
+            | CallEvent::Validated {}
+            | CallEvent::Authorized(_)
+            | CallEvent::Started(_)
+            | CallEvent::Committed(_)
+            | CallEvent::Completed(_) => true,
+            CallEvent::Failed { .. }
+            | CallEvent::Denied { .. }
+            | CallEvent::Aborted { .. }
+            | CallEvent::RolledBack(_) => false,
+        }
+    }
+}
+
+/// The tool exists, its declaration is pinned, and this is what was asked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Declared {
+    pub declaration: Digest,
+    pub input: Payload,
+    pub principal: Principal,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub root: Option<String>,
+    pub tool: ToolId,
+    pub version: Version,
+}
+
+/// Every capability that the tool requires is granted, in scope and unexpired.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Authorized {
+    /// Counts from 1; every retry is authorised again.
+    pub attempt: u32,
+    pub capabilities: Vec<Capability>,
+    pub grants: Vec<GrantId>,
+}
+
+/// A transaction is open and the tool is about to run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Started {
+    pub attempt: u32,
+    /// Digest of the write set before the call.
+    pub before: Digest,
+    pub enforcement: Enforcement,
+    /// The process that runs it; when that process is gone, recovery ends the call.
+    pub host: HostId,
+    pub limits: ResourceLimits,
+    pub transaction: TransactionId,
+    /// What the call may change, so that recovery needs nothing but the journal.
+    #[serde(default, skip_serializing_if = "WriteSet::is_empty")]
+    pub writes: WriteSet,
+}
+
+/// Files (relative to the root) and keys that a call may change.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct WriteSet {
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub keys: Vec<String>,
+}
+
+impl WriteSet {
+    pub fn is_empty(&self) -> bool {
+        self.files.is_empty() && self.keys.is_empty()
+    }
+}
+
+/// How each limit is really enforced. What is not enforced is not listed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Enforcement {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub files: Option<String>,
+    pub isolation: u8,
+    pub memory: String,
+    pub time: String,
+}
+
+/// The commit point. After this fact the call cannot fail, only be finished.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Committed {
+    pub effects: Vec<Effect>,
+    pub output: Payload,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Completed {
+    pub duration_ms: u64,
+    pub output: Payload,
+    /// Paths that held neither the old nor the new content when the host came to publish them.
+    /// They were left alone: a human must look.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unsettled: Vec<String>,
+    pub usage: Usage,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RolledBack {
+    pub error: Failure,
+    /// Digests of the write set before the call and after the rollback.
+    pub before: Digest,
+    pub after: Digest,
+    pub usage: Usage,
+    pub duration_ms: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<Retry>,
+}
+
+impl RolledBack {
+    pub fn restored(&self) -> bool {
+        self.before == self.after
+    }
+}
+
+/// Another attempt will follow, after a pause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Retry {
+    pub attempt: u32,
+    pub delay_ms: u64,
+}
+
+/// What the attempt used, as far as the host could measure it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Usage {
+    pub bytes_read: u64,
+    pub bytes_written: u64,
+    pub cpu_micros: u64,
+    pub peak_memory: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::effect::Image;
+
+    fn plain_events() -> Vec<CallEvent> {
+        let digest = Digest::of(b"x");
+        let payload = Payload { digest, size: 7 };
+        let image = Image { digest, mode: 0o644, size: 9 };
+        let (key, path) = ("k/é".to_owned(), "a \"b\"\u{7f}\u{1}/\u{10000}".to_owned());
+        let id = "019a7c3e-0000-7000-8000-000000000001";
+        vec![
+            CallEvent::Declared(Declared {
+                declaration: digest,
+                input: payload,
+                principal: "agent:a".parse().unwrap(),
+                root: Some(path.clone()),
+                tool: "file.read".parse().unwrap(),
+                version: Version::new(1, 2, 3),
+            }),
+            CallEvent::Validated {},
+            CallEvent::Authorized(Authorized {
+                attempt: 2,
+                capabilities: Capability::ALL.to_vec(),
+                grants: vec![id.parse().unwrap()],
+            }),
+            CallEvent::Started(Started {
+                attempt: 1,
+                before: digest,
+                enforcement: Enforcement {
+                    files: Some("beneath-root".to_owned()),
+                    isolation: 0,
+                    memory: "accounted".to_owned(),
+                    time: "deadline".to_owned(),
+                },
+                host: id.parse().unwrap(),
+                limits: ResourceLimits {
+                    max_execution_time: 1,
+                    max_file_descriptors: Some(2),
+                    max_file_size: Some(3),
+                    max_memory: 4,
+                    max_processes: Some(5),
+                },
+                transaction: id.parse().unwrap(),
+                writes: WriteSet { files: vec![path.clone()], keys: vec![key.clone()] },
+            }),
+            CallEvent::Committed(Committed {
+                effects: vec![
+                    Effect::DirectoryCreated { path: path.clone() },
+                    Effect::FileWritten { after: image, before: Some(image), path: path.clone() },
+                    Effect::FileDeleted { before: image, path: path.clone() },
+                    Effect::StatePut { after: digest, before: Some(digest), key: key.clone() },
+                    Effect::StateDeleted { before: digest, key },
+                ],
+                output: payload,
+            }),
+            CallEvent::Completed(Completed {
+                duration_ms: 1,
+                output: payload,
+                unsettled: vec![path],
+                usage: Usage { bytes_read: 1, bytes_written: 2, cpu_micros: 3, peak_memory: 4 },
+            }),
+        ]
+    }
+
+    #[test]
+    fn plain_facts_are_written_canonically() {
+        for event in plain_events() {
+            assert!(event.is_plain());
+            let execution = "019a7c3e-0000-7000-8000-000000000002".parse().unwrap();
+            let fact = Fact::Call(CallFact { event, execution });
+            let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+            assert_eq!(
+                text(fact.to_canonical_json().unwrap()),
+                text(canonical_json(&fact).unwrap())
+            );
+        }
+    }
+}

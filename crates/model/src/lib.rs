@@ -1,0 +1,48 @@
+//! The words of Countersign and the rules that need no machine to be true.
+//!
+//! Everything here is a pure function of its arguments: no file, no socket, no clock, no thread.
+//! The clock is passed in as a [`Timestamp`]; bytes come from the caller. Live code, recovery,
+//! replay and offline verification all share these rules, so they cannot drift apart.
+
+pub mod audit;
+pub mod authorize;
+pub mod book;
+pub mod capability;
+pub mod declaration;
+pub mod denial;
+pub mod digest;
+pub mod effect;
+pub mod error;
+pub mod event;
+pub mod grant;
+pub mod grantee;
+pub mod id;
+pub mod issue;
+pub mod json;
+pub mod lint;
+pub mod principal;
+pub mod record;
+pub mod retry;
+pub mod schema;
+pub mod scope;
+pub mod state;
+pub mod time;
+
+pub use authorize::{Authorization, Need, authorize};
+pub use book::{GrantBook, GrantRecord};
+pub use capability::{Capability, Risk};
+pub use declaration::{Declaration, ResourceLimits, Runtime, ToolRef};
+pub use denial::Denial;
+pub use digest::Digest;
+pub use error::{ErrorClass, Failure};
+pub use grant::{Grant, GrantBody, GrantSignature};
+pub use grantee::Grantee;
+pub use id::{ExecutionId, GrantId, HomeId, HostId, ToolId, TransactionId};
+pub use issue::{Delegation, check_issue, delegate};
+pub use json::{JsonLimits, parse_strict};
+pub use lint::{Finding, lint};
+pub use principal::Principal;
+pub use schema::{CompiledSchema, SchemaError, Violation};
+pub use scope::Scope;
+pub use state::{CallState, IllegalEvent, Lifecycle};
+pub use time::Timestamp;

@@ -1,0 +1,160 @@
+//! What is known about one call, folded from its facts. A cache of the journal, never the truth.
+
+use semver::Version;
+use serde::{Deserialize, Serialize};
+
+use crate::capability::Capability;
+use crate::digest::Digest;
+use crate::effect::Payload;
+use crate::error::Failure;
+use crate::event::{CallEvent, Declared, Usage};
+use crate::id::{ExecutionId, HostId, ToolId};
+use crate::principal::Principal;
+use crate::state::{CallState, IllegalEvent, Lifecycle, next};
+use crate::time::Timestamp;
+
+/// The line that lists, filters and statistics work from.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CallSummary {
+    pub execution: ExecutionId,
+    pub tool: ToolId,
+    pub version: Version,
+    pub declaration: Digest,
+    pub principal: Principal,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub root: Option<String>,
+    pub state: Lifecycle,
+    pub terminal: bool,
+    pub declared_at: Timestamp,
+    pub updated_at: Timestamp,
+    pub input: Payload,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<Payload>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<Failure>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub capabilities: Vec<Capability>,
+    pub attempts: u32,
+    pub rollbacks: u32,
+    /// How many facts the journal holds about this call; the next append must find the same count.
+    pub events: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<HostId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
+    pub usage: Usage,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unsettled: Vec<String>,
+}
+
+/// A call as far as the journal tells it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CallRecord {
+    pub state: CallState,
+    pub summary: CallSummary,
+}
+
+impl CallRecord {
+    pub fn begin(execution: ExecutionId, at: Timestamp, declared: &Declared) -> Self {
+        CallRecord {
+            state: CallState::Declared,
+            summary: CallSummary {
+                execution,
+                tool: declared.tool.clone(),
+                version: declared.version.clone(),
+                declaration: declared.declaration,
+                principal: declared.principal.clone(),
+                root: declared.root.clone(),
+                state: Lifecycle::Declared,
+                terminal: false,
+                declared_at: at,
+                updated_at: at,
+                input: declared.input,
+                output: None,
+                error: None,
+                capabilities: Vec::new(),
+                attempts: 0,
+                rollbacks: 0,
+                events: 1,
+                host: None,
+                duration_ms: None,
+                usage: Usage::default(),
+                unsettled: Vec::new(),
+            },
+        }
+    }
+
+    /// The record after one more fact.
+    pub fn apply(mut self, at: Timestamp, event: &CallEvent) -> Result<Self, IllegalEvent> {
+        self.advance(at, event)?;
+        Ok(self)
+    }
+
+    /// Takes in one more fact; one that cannot follow leaves the record as it was.
+    pub fn advance(&mut self, at: Timestamp, event: &CallEvent) -> Result<(), IllegalEvent> {
+        self.state = next(Some(self.state.clone()), event)?;
+        let summary = &mut self.summary;
+        summary.state = self.state.lifecycle();
+        summary.terminal = self.state.is_terminal();
+        summary.updated_at = at;
+        summary.events += 1;
+        summary.note(at, event);
+        Ok(())
+    }
+
+    /// Folds the facts of one call, oldest first.
+    pub fn fold<'a>(
+        execution: ExecutionId,
+        facts: impl IntoIterator<Item = (Timestamp, &'a CallEvent)>,
+    ) -> Result<Option<Self>, IllegalEvent> {
+        facts.into_iter().try_fold(None, |record: Option<CallRecord>, (at, event)| {
+            match (record, event) {
+                (Some(record), event) => record.apply(at, event).map(Some),
+                (None, CallEvent::Declared(declared)) => {
+                    Ok(Some(CallRecord::begin(execution, at, declared)))
+                }
+                (None, event) => next(None, event).map(|_| None),
+            }
+        })
+    }
+}
+
+impl CallSummary {
+    /// Nobody can tell whether an effect took place: a human must look.
+    pub fn is_unknown(&self) -> bool {
+        !self.unsettled.is_empty()
+    }
+
+    fn note(&mut self, at: Timestamp, event: &CallEvent) {
+        match event {
+            CallEvent::Declared(_) | CallEvent::Validated {} => {}
+            CallEvent::Authorized(authorized) => {
+                self.attempts = authorized.attempt;
+                self.capabilities.clone_from(&authorized.capabilities);
+                self.error = None;
+            }
+            CallEvent::Started(started) => self.host = Some(started.host),
+            CallEvent::Committed(committed) => self.output = Some(committed.output),
+            CallEvent::Completed(completed) => {
+                self.usage = completed.usage;
+                self.unsettled.clone_from(&completed.unsettled);
+                self.end(at, None);
+            }
+            CallEvent::Failed { error } | CallEvent::Denied { error } => {
+                self.end(at, Some(error.clone()));
+            }
+            CallEvent::Aborted { error } => self.error = Some(error.clone()),
+            CallEvent::RolledBack(rolled_back) => {
+                self.rollbacks += 1;
+                self.usage = rolled_back.usage;
+                self.end(at, Some(rolled_back.error.clone()));
+            }
+        }
+    }
+
+    fn end(&mut self, at: Timestamp, error: Option<Failure>) {
+        self.error = error;
+        self.duration_ms = u64::try_from(at.millis_since(self.declared_at)).ok();
+    }
+}

@@ -1,0 +1,243 @@
+//! States: where a call is, derived from its facts by one pure function.
+//!
+//! Live code, recovery and replay all fold [`next`]; nothing else decides what may follow what.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::digest::Digest;
+use crate::error::Failure;
+use crate::event::{CallEvent, Committed, Retry, Started, WriteSet};
+use crate::id::{HostId, TransactionId};
+
+/// The nine names of RFC-0001 section 3.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum Lifecycle {
+    Declared,
+    Validated,
+    Authorized,
+    Executing,
+    Completed,
+    Failed,
+    Denied,
+    Aborted,
+    RolledBack,
+}
+
+impl Lifecycle {
+    pub const ALL: [Lifecycle; 9] = [
+        Lifecycle::Declared,
+        Lifecycle::Validated,
+        Lifecycle::Authorized,
+        Lifecycle::Executing,
+        Lifecycle::Completed,
+        Lifecycle::Failed,
+        Lifecycle::Denied,
+        Lifecycle::Aborted,
+        Lifecycle::RolledBack,
+    ];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Lifecycle::Declared => "DECLARED",
+            Lifecycle::Validated => "VALIDATED",
+            Lifecycle::Authorized => "AUTHORIZED",
+            Lifecycle::Executing => "EXECUTING",
+            Lifecycle::Completed => "COMPLETED",
+            Lifecycle::Failed => "FAILED",
+            Lifecycle::Denied => "DENIED",
+            Lifecycle::Aborted => "ABORTED",
+            Lifecycle::RolledBack => "ROLLED_BACK",
+        }
+    }
+}
+
+impl fmt::Display for Lifecycle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl FromStr for Lifecycle {
+    type Err = Failure;
+
+    fn from_str(text: &str) -> Result<Self, Failure> {
+        let wanted = text.to_ascii_uppercase().replace('-', "_");
+        Self::ALL.into_iter().find(|state| state.as_str() == wanted).ok_or_else(|| {
+            let names: Vec<_> = Self::ALL.iter().map(|state| state.as_str()).collect();
+            Failure::validation("STATE_UNKNOWN", format!("`{text}` is not a state"))
+                .hint(format!("states are {}", names.join(", ")))
+        })
+    }
+}
+
+/// Where a call is, with what the next step needs to know.
+#[derive(Debug, Clone, PartialEq)]
+pub enum CallState {
+    Declared,
+    Validated,
+    Authorized { attempt: u32 },
+    Executing { attempt: u32, running: Running, committed: Option<Committed> },
+    Aborted { attempt: u32, running: Option<Running> },
+    RolledBack { attempt: u32, retry: Option<Retry> },
+    Completed,
+    Failed,
+    Denied,
+}
+
+/// What recovery must know about a call whose process died.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Running {
+    pub transaction: TransactionId,
+    pub host: HostId,
+    pub writes: WriteSet,
+    pub before: Digest,
+}
+
+impl From<&Started> for Running {
+    fn from(started: &Started) -> Self {
+        Running {
+            transaction: started.transaction,
+            host: started.host,
+            writes: started.writes.clone(),
+            before: started.before,
+        }
+    }
+}
+
+/// A fact that cannot follow the facts before it: a bug or a tampered journal.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{event}` cannot follow the state {state}")]
+pub struct IllegalEvent {
+    pub state: &'static str,
+    pub event: &'static str,
+}
+
+impl CallState {
+    pub fn lifecycle(&self) -> Lifecycle {
+        match self {
+            CallState::Declared => Lifecycle::Declared,
+            CallState::Validated => Lifecycle::Validated,
+            CallState::Authorized { .. } => Lifecycle::Authorized,
+            CallState::Executing { .. } => Lifecycle::Executing,
+            CallState::Aborted { .. } => Lifecycle::Aborted,
+            CallState::RolledBack { .. } => Lifecycle::RolledBack,
+            CallState::Completed => Lifecycle::Completed,
+            CallState::Failed => Lifecycle::Failed,
+            CallState::Denied => Lifecycle::Denied,
+        }
+    }
+
+    /// Nothing can follow.
+    pub fn is_terminal(&self) -> bool {
+        matches!(
+            self,
+            CallState::Completed
+                | CallState::Failed
+                | CallState::Denied
+                | CallState::RolledBack { retry: None, .. }
+        )
+    }
+}
+
+/// The state after `event`, or why that event is impossible here.
+pub fn next(state: Option<CallState>, event: &CallEvent) -> Result<CallState, IllegalEvent> {
+    use CallEvent as E;
+    use CallState as S;
+
+    let illegal = |state: Option<&CallState>| IllegalEvent {
+        state: state.map_or("(none)", |state| state.lifecycle().as_str()),
+        event: event.name(),
+    };
+    let Some(state) = state else {
+        return match event {
+            E::Declared(_) => Ok(S::Declared),
+            _ => Err(illegal(None)),
+        };
+    };
+
+    Ok(match (state, event) {
+        (S::Declared, E::Validated {}) => S::Validated,
+        (S::Declared | S::Validated, E::Failed { .. }) => S::Failed,
+        (S::Validated, E::Authorized(next)) if next.attempt == 1 => S::Authorized { attempt: 1 },
+        (S::Validated, E::Denied { .. }) => S::Denied,
+
+        (S::Authorized { attempt }, E::Started(started)) if started.attempt == attempt => {
+            S::Executing { attempt, running: started.into(), committed: None }
+        }
+        (S::Authorized { attempt }, E::Aborted { .. }) => S::Aborted { attempt, running: None },
+
+        (S::Executing { attempt, running, committed: None }, E::Committed(committed)) => {
+            S::Executing { attempt, running, committed: Some(committed.clone()) }
+        }
+        (S::Executing { attempt, running, committed: None }, E::Aborted { .. }) => {
+            S::Aborted { attempt, running: Some(running) }
+        }
+        (S::Executing { attempt, committed: None, .. }, E::RolledBack(rolled_back))
+            if follows(attempt, rolled_back.retry) =>
+        {
+            S::RolledBack { attempt, retry: rolled_back.retry }
+        }
+        // Past the commit point a call can only be finished.
+        (S::Executing { committed: Some(_), .. }, E::Completed(_)) => S::Completed,
+
+        (S::Aborted { attempt, .. }, E::RolledBack(rolled_back))
+            if follows(attempt, rolled_back.retry) =>
+        {
+            S::RolledBack { attempt, retry: rolled_back.retry }
+        }
+
+        (S::RolledBack { retry: Some(retry), .. }, E::Authorized(next))
+            if next.attempt == retry.attempt =>
+        {
+            S::Authorized { attempt: next.attempt }
+        }
+        (S::RolledBack { retry: Some(_), .. }, E::Denied { .. }) => S::Denied,
+        (S::RolledBack { attempt, retry: Some(_) }, E::Aborted { .. }) => {
+            S::Aborted { attempt, running: None }
+        }
+
+        (state, _) => return Err(illegal(Some(&state))),
+    })
+}
+
+/// A planned retry is the very next attempt: none is skipped and none is run twice.
+fn follows(attempt: u32, retry: Option<Retry>) -> bool {
+    retry.is_none_or(|retry| attempt.checked_add(1) == Some(retry.attempt))
+}
+
+impl CallEvent {
+    pub fn name(&self) -> &'static str {
+        match self {
+            CallEvent::Declared(_) => "declared",
+            CallEvent::Validated {} => "validated",
+            CallEvent::Failed { .. } => "failed",
+            CallEvent::Authorized(_) => "authorized",
+            CallEvent::Denied { .. } => "denied",
+            CallEvent::Started(_) => "started",
+            CallEvent::Committed(_) => "committed",
+            CallEvent::Completed(_) => "completed",
+            CallEvent::Aborted { .. } => "aborted",
+            CallEvent::RolledBack(_) => "rolledBack",
+        }
+    }
+
+    /// The state that this fact leads to; `None` for the commit point, which changes no state.
+    pub fn leads_to(&self) -> Option<Lifecycle> {
+        Some(match self {
+            CallEvent::Declared(_) => Lifecycle::Declared,
+            CallEvent::Validated {} => Lifecycle::Validated,
+            CallEvent::Failed { .. } => Lifecycle::Failed,
+            CallEvent::Authorized(_) => Lifecycle::Authorized,
+            CallEvent::Denied { .. } => Lifecycle::Denied,
+            CallEvent::Started(_) => Lifecycle::Executing,
+            CallEvent::Committed(_) => return None,
+            CallEvent::Completed(_) => Lifecycle::Completed,
+            CallEvent::Aborted { .. } => Lifecycle::Aborted,
+            CallEvent::RolledBack(_) => Lifecycle::RolledBack,
+        })
+    }
+}
