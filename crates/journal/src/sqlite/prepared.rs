@@ -1,0 +1,57 @@
+//! A batch as the writer wants it: everything that does not depend on its place in the chain is
+//! already done.
+
+use countersign_model::record::CallSummary;
+use countersign_model::{Digest, ExecutionId};
+
+use super::rows;
+use crate::entry::EncodedFact;
+use crate::error::JournalError;
+use crate::store::{Batch, Expect, Guard, KeyChange};
+
+#[derive(Debug, Default)]
+pub(super) struct Prepared {
+    pub(super) facts: Vec<EncodedFact>,
+    pub(super) expect: Vec<Expect>,
+    pub(super) guard: Option<Guard>,
+    pub(super) payloads: Vec<(Digest, Vec<u8>)>,
+    pub(super) keys: Vec<KeyChange>,
+    pub(super) call: Option<PreparedCall>,
+    pub(super) claims: Vec<String>,
+    pub(super) unclaimed: Vec<String>,
+    pub(super) release_claims: Option<ExecutionId>,
+}
+
+#[derive(Debug)]
+pub(super) struct PreparedCall {
+    pub(super) call: CallSummary,
+    pub(super) principal: String,
+    pub(super) json: Vec<u8>,
+}
+
+impl Prepared {
+    pub(super) fn new(batch: Batch) -> Result<Self, JournalError> {
+        let encode = |(time, fact)| EncodedFact::new(time, fact);
+        let prepare = |call: CallSummary| {
+            let (principal, json) = (call.principal.to_string(), rows::to_json(&call)?);
+            Ok::<_, JournalError>(PreparedCall { call, principal, json })
+        };
+        Ok(Prepared {
+            facts: batch.facts.into_iter().map(encode).collect::<Result<_, _>>()?,
+            expect: batch.expect,
+            guard: batch.guard,
+            payloads: batch.payloads,
+            keys: batch.keys,
+            call: batch.call.map(prepare).transpose()?,
+            claims: batch.claims,
+            unclaimed: batch.unclaimed,
+            release_claims: batch.release_claims,
+        })
+    }
+
+    /// Whether it says something that only the tables can judge: a grant that may be there already,
+    /// a path that may be claimed twice.
+    pub(super) fn may_be_refused(&self) -> bool {
+        !self.claims.is_empty() || self.facts.iter().any(|fact| fact.is_about_a_grant())
+    }
+}

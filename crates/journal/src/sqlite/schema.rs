@@ -1,0 +1,140 @@
+//! The tables, and how a connection is set up.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags};
+
+use crate::error::JournalError;
+
+/// `CSGN`: lets `file(1)` and us tell this database from any other.
+const APPLICATION_ID: i32 = 0x4353_474e;
+/// Readers of the same major version understand each other; a minor version only adds.
+const MAJOR: i32 = 1;
+const MINOR: i32 = 0;
+
+/// How long to wait for another process to finish its commit.
+const BUSY: Duration =
+    if cfg!(test) { Duration::from_millis(200) } else { Duration::from_secs(20) };
+
+/// Negative: SQLite takes it as KiB, not as pages.
+const CACHE_KIB: i32 = -16 * 1024;
+/// 16 MiB of log.
+const LOG_PAGES: i32 = 4096;
+
+/// `entries` and `head` are the journal. `nodes` keeps every eighth level of the Merkle tree so that
+/// a proof reads a few hundred hashes, not all of them. The rest are caches of the journal
+/// (`calls`, `grants`), the values it pins (`payloads`) and the state that calls work on (`keys`,
+/// `claims`), changed in the same transaction as the entry that says so.
+///
+/// Calls and payloads are kept in the order of call ids, which is the order of time: a commit
+/// touches the right edge of each tree and not a page here and there.
+const TABLES: &str = "
+CREATE TABLE entries (seq INTEGER PRIMARY KEY, hash BLOB NOT NULL, body BLOB NOT NULL);
+CREATE TABLE head (one INTEGER PRIMARY KEY CHECK (one = 1), size INTEGER NOT NULL,
+    hash BLOB NOT NULL, peaks BLOB NOT NULL, checkpoint TEXT NOT NULL,
+    grants_version INTEGER NOT NULL);
+CREATE TABLE nodes (height INTEGER NOT NULL, idx INTEGER NOT NULL, hash BLOB NOT NULL,
+    PRIMARY KEY (height, idx)) WITHOUT ROWID;
+CREATE TABLE calls (id BLOB PRIMARY KEY, tool TEXT NOT NULL, principal TEXT NOT NULL,
+    state TEXT NOT NULL, events INTEGER NOT NULL, terminal INTEGER NOT NULL,
+    declared_at INTEGER NOT NULL, entries BLOB NOT NULL, summary BLOB NOT NULL) WITHOUT ROWID;
+CREATE INDEX calls_open ON calls (declared_at) WHERE terminal = 0;
+CREATE TABLE grants (id BLOB PRIMARY KEY, body BLOB NOT NULL, revoked_at INTEGER) WITHOUT ROWID;
+CREATE TABLE payloads (call BLOB NOT NULL, digest BLOB NOT NULL, bytes BLOB NOT NULL,
+    PRIMARY KEY (call, digest)) WITHOUT ROWID;
+CREATE TABLE keys (key TEXT PRIMARY KEY, digest BLOB NOT NULL, value BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE claims (resource TEXT PRIMARY KEY, call BLOB NOT NULL) WITHOUT ROWID;
+";
+
+pub(crate) fn create(path: &Path) -> Result<Connection, JournalError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
+    let mut connection = Connection::open_with_flags(path, flags | no_mutex())?;
+    tune(&connection)?;
+    let transaction = connection.transaction()?;
+    transaction.execute_batch(TABLES)?;
+    transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+    transaction.pragma_update(None, "user_version", (MAJOR << 16) | MINOR)?;
+    transaction.commit()?;
+    Ok(connection)
+}
+
+pub(crate) fn open_writer(path: &Path) -> Result<Connection, JournalError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE;
+    let connection = Connection::open_with_flags(path, flags | no_mutex())?;
+    tune(&connection)?;
+    check_format(&connection)?;
+    Ok(connection)
+}
+
+pub(crate) fn open_reader(path: &Path) -> Result<Connection, JournalError> {
+    match reader(path, OpenFlags::empty()) {
+        Err(JournalError::ReadOnly(_)) if !has_log(path) => {
+            reader(Path::new(&frozen(path)), OpenFlags::SQLITE_OPEN_URI)
+        }
+        result => result,
+    }
+}
+
+fn reader(path: &Path, more: OpenFlags) -> Result<Connection, JournalError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | more;
+    let connection = Connection::open_with_flags(path, flags | no_mutex())?;
+    connection.busy_timeout(BUSY)?;
+    check_format(&connection)?;
+    Ok(connection)
+}
+
+/// Whether commits may wait beside the database to be moved into it.
+fn has_log(path: &Path) -> bool {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    !matches!(Path::new(&log).try_exists(), Ok(false))
+}
+
+/// Names a journal that is read as it stands. On a read-only disk SQLite cannot make the files
+/// through which processes agree with each other; without a log nobody is writing, and nothing that
+/// was committed is missing from the database itself.
+pub(super) fn frozen(path: &Path) -> String {
+    let mut uri = "file:".to_owned();
+    for &byte in path.as_os_str().as_bytes() {
+        match byte {
+            b'/' | b'.' | b'-' | b'_' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => {
+                uri.push(char::from(byte));
+            }
+            _ => uri.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    uri + "?immutable=1"
+}
+
+/// Each connection is used by one thread at a time, which Rust's types already guarantee.
+fn no_mutex() -> OpenFlags {
+    OpenFlags::SQLITE_OPEN_NO_MUTEX
+}
+
+fn tune(connection: &Connection) -> Result<(), JournalError> {
+    connection.busy_timeout(BUSY)?;
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    // FULL: a commit has reached the disk when it returns. Nothing weaker is durable.
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    // The right edges of all tables stay in memory, and pages that are written again and again move
+    // from the log into the database once.
+    connection.pragma_update(None, "cache_size", CACHE_KIB)?;
+    connection.pragma_update(None, "wal_autocheckpoint", LOG_PAGES)?;
+    connection.set_prepared_statement_cache_capacity(64);
+    Ok(())
+}
+
+fn check_format(connection: &Connection) -> Result<(), JournalError> {
+    let application: i32 = connection.pragma_query_value(None, "application_id", |r| r.get(0))?;
+    let version: i32 = connection.pragma_query_value(None, "user_version", |r| r.get(0))?;
+    if application != APPLICATION_ID {
+        return Err(JournalError::Corrupt("it is not a Countersign journal".to_owned()));
+    }
+    if version >> 16 != MAJOR {
+        let found = format!("{}.{}", version >> 16, version & 0xffff);
+        return Err(JournalError::Incompatible { found, supported: format!("{MAJOR}.{MINOR}") });
+    }
+    Ok(())
+}

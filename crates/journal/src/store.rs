@@ -1,0 +1,179 @@
+//! The narrow waist: what the rest of Countersign may ask of durable storage.
+//!
+//! Nothing here assumes that this process is the only one at work. SQLite serves the trait on one
+//! machine; a database server can serve it for several.
+
+use std::fmt;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use countersign_model::event::Fact;
+use countersign_model::record::CallSummary;
+use countersign_model::{
+    Digest, ExecutionId, Failure, Grant, GrantId, Lifecycle, Principal, Timestamp, ToolId,
+};
+
+use crate::entry::Entry;
+use crate::error::{AppendError, Conflict, JournalError};
+
+/// A check that runs while nobody else can append, so that what it saw still holds at the commit.
+pub struct Guard(Box<dyn FnOnce() -> Result<(), Failure> + Send>);
+
+impl Guard {
+    pub fn new(check: impl FnOnce() -> Result<(), Failure> + Send + 'static) -> Self {
+        Guard(Box::new(check))
+    }
+
+    /// A check that panics has failed; it must not take down whoever commits for it.
+    pub(crate) fn run(self) -> Result<(), Conflict> {
+        let checked = catch_unwind(AssertUnwindSafe(self.0));
+        checked
+            .unwrap_or_else(|_| {
+                Err(Failure::state("INTERNAL", "the check before the commit panicked"))
+            })
+            .map_err(Conflict::Guard)
+    }
+}
+
+impl fmt::Debug for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Guard")
+    }
+}
+
+/// What must still be true for a batch to be appended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Expect {
+    /// The journal holds exactly so many facts about this call. This is the fencing token: a
+    /// process that lost its call to recovery finds another count and can write nothing.
+    CallAt {
+        execution: ExecutionId,
+        events: u32,
+    },
+    GrantLive(GrantId),
+    KeyIs {
+        key: String,
+        digest: Option<Digest>,
+    },
+}
+
+/// A change of one key, committed together with the facts beside it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyChange {
+    pub key: String,
+    pub value: Option<Vec<u8>>,
+}
+
+/// Everything that one append does, or does not do: all or nothing.
+#[derive(Debug, Default)]
+pub struct Batch {
+    pub facts: Vec<(Timestamp, Fact)>,
+    pub expect: Vec<Expect>,
+    pub guard: Option<Guard>,
+    /// Small values that the facts of the call pin by digest.
+    pub payloads: Vec<(Digest, Vec<u8>)>,
+    pub keys: Vec<KeyChange>,
+    /// The call as it stands after the facts.
+    pub call: Option<CallSummary>,
+    /// Resources that this call is about to publish, until it is completed.
+    pub claims: Vec<String>,
+    /// Resources that nobody else may be about to publish.
+    pub unclaimed: Vec<String>,
+    pub release_claims: Option<ExecutionId>,
+}
+
+/// Where the facts of a batch ended up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Appended {
+    pub entries: Range<u64>,
+    /// The hash of the last of them.
+    pub hash: Digest,
+    /// A signed checkpoint that covers them.
+    pub checkpoint: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Head {
+    pub size: u64,
+    pub hash: Digest,
+    pub checkpoint: String,
+}
+
+/// An entry with its stored bytes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoredEntry {
+    pub entry: Entry,
+    pub hash: Digest,
+    pub bytes: Vec<u8>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct GrantRow {
+    pub grant: Grant,
+    pub revoked_at: Option<Timestamp>,
+}
+
+/// Which calls to list, newest first.
+#[derive(Debug, Clone, Default)]
+pub struct CallFilter {
+    pub tool: Option<ToolId>,
+    pub state: Option<Lifecycle>,
+    pub principal: Option<Principal>,
+    pub since: Option<Timestamp>,
+    pub until: Option<Timestamp>,
+    pub limit: Option<u64>,
+}
+
+pub trait Store: Send + Sync + fmt::Debug {
+    /// Returns once the batch is durable, or nothing of it is.
+    fn append(&self, batch: Batch) -> Result<Appended, AppendError>;
+
+    fn head(&self) -> Result<Head, JournalError>;
+
+    /// The stored bytes of entries, in order and unchecked: for verification and export. Bounded
+    /// memory: pages are fetched as the visitor consumes them.
+    fn visit_raw(
+        &self,
+        range: Range<u64>,
+        visitor: &mut dyn FnMut(Vec<u8>) -> Result<(), JournalError>,
+    ) -> Result<(), JournalError>;
+    /// Entries in order, each checked against its hash.
+    fn visit(
+        &self,
+        range: Range<u64>,
+        visitor: &mut dyn FnMut(StoredEntry) -> Result<(), JournalError>,
+    ) -> Result<(), JournalError>;
+
+    fn call(&self, execution: ExecutionId) -> Result<Option<CallSummary>, JournalError>;
+    fn call_entries(&self, execution: ExecutionId) -> Result<Vec<StoredEntry>, JournalError>;
+    fn visit_calls(
+        &self,
+        filter: &CallFilter,
+        visitor: &mut dyn FnMut(CallSummary) -> Result<(), JournalError>,
+    ) -> Result<(), JournalError>;
+    /// Calls that have not ended, oldest first.
+    fn open_calls(&self) -> Result<Vec<CallSummary>, JournalError>;
+
+    /// Changes whenever a grant is issued or revoked.
+    fn grants_version(&self) -> Result<u64, JournalError>;
+    fn grants(&self) -> Result<Vec<GrantRow>, JournalError>;
+
+    /// A small value that the facts of a call pin by digest, checked against it.
+    fn payload(
+        &self,
+        execution: ExecutionId,
+        digest: &Digest,
+    ) -> Result<Option<Vec<u8>>, JournalError>;
+    /// The value of a state key, checked against its digest.
+    fn key(&self, key: &str) -> Result<Option<Vec<u8>>, JournalError>;
+    /// Every state key and its value, in order.
+    fn visit_keys(
+        &self,
+        visitor: &mut dyn FnMut(String, Vec<u8>) -> Result<(), JournalError>,
+    ) -> Result<(), JournalError>;
+
+    /// The RFC 6962 audit path of one entry in the tree of the first `size` entries.
+    fn inclusion_path(&self, seq: u64, size: u64) -> Result<Vec<Digest>, JournalError>;
+    /// Hashes of the complete subtrees that tile a range, left to right.
+    fn tile_hashes(&self, range: Range<u64>) -> Result<Vec<Digest>, JournalError>;
+}

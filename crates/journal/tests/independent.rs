@@ -1,0 +1,116 @@
+//! A verifier in another language, written from the documentation, agrees with ours.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test stops at the first surprise"
+)]
+#![allow(clippy::print_stdout, reason = "a test that was skipped says so")]
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use common::{
+    call_fact, check, checkpoint_of, declared, entries, journal, key, lines, rechain,
+    signed_export, signer, stranger,
+};
+use countersign_journal::export;
+
+const VERIFIER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/independent_verifier.py");
+
+fn has_python() -> bool {
+    let found = Command::new("python3").arg("--version").output();
+    let found = found.is_ok_and(|output| output.status.success());
+    if !found {
+        println!("skipped: there is no python3");
+    }
+    found
+}
+
+/// What the other verifier says; an answer that is neither yes nor no fails the test.
+fn accepts(dir: &Path, key: &str, export: &[u8], earlier: &[&str]) -> bool {
+    let path = dir.join("export");
+    fs::write(&path, export).unwrap();
+    let mut command = Command::new("python3");
+    command.args(["-I", VERIFIER, key]).arg(&path);
+    for (n, note) in earlier.iter().enumerate() {
+        let path = dir.join(format!("earlier-{n}"));
+        fs::write(&path, note).unwrap();
+        command.arg(path);
+    }
+    let output = command.output().unwrap();
+    let (said, error) = (String::from_utf8(output.stdout), String::from_utf8(output.stderr));
+    match output.status.success() {
+        true => assert!(said.unwrap().starts_with("verified:")),
+        false => assert!(error.as_ref().unwrap().starts_with("refused:"), "{error:?}"),
+    }
+    output.status.success()
+}
+
+#[test]
+fn it_accepts_what_is_genuine() {
+    if !has_python() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let journal = journal(40);
+    let key = key().to_string();
+    for range in [0..40, 0..0, 0..17, 7..30, 12..13, 33..40, 40..40] {
+        assert!(accepts(dir.path(), &key, &journal.export(range.clone()), &[]), "{range:?}");
+    }
+    for seq in [0, 11, 31, 32, 39] {
+        let mut proof = Vec::new();
+        export::prove(&journal.store, seq).unwrap().write(&mut proof).unwrap();
+        assert!(accepts(dir.path(), &key, &proof, &[]), "proof of {seq}");
+        let at = proof.len() / 2;
+        proof[at] ^= 1;
+        assert!(!accepts(dir.path(), &key, &proof, &[]), "changed proof of {seq}");
+    }
+    let all = entries(&journal.export(0..40));
+    let kept = checkpoint_of(&all[..21], &signer());
+    assert!(accepts(dir.path(), &key, &journal.export(15..30), &[&kept]));
+}
+
+#[test]
+fn it_refuses_what_is_not() {
+    if !has_python() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let journal = journal(12);
+    let good = journal.export(0..12);
+    let refuses = |what: &str, export: &[u8], earlier: &[&str]| {
+        assert!(!accepts(dir.path(), &key().to_string(), export, earlier), "{what}");
+        assert!(!earlier.is_empty() || check(export).is_err(), "{what}: and so do we");
+    };
+    assert!(!accepts(dir.path(), &stranger().verifier().to_string(), &good, &[]), "other key");
+    for at in (0..good.len()).step_by(good.len() / 20) {
+        let mut changed = good.clone();
+        changed[at] ^= 1;
+        refuses(&format!("byte {at}"), &changed, &[]);
+    }
+    let split = lines(&good);
+    refuses("cut", &split[..12].concat(), &[]);
+    refuses("cut in a line", &good[..good.len() - 9], &[]);
+    refuses(
+        "swapped",
+        &[&split[..5], &[split[6].clone(), split[5].clone()], &split[7..]].concat().concat(),
+        &[],
+    );
+    let all = entries(&good);
+    refuses("other signer", &signed_export(&all, &stranger()), &[]);
+    let mut impossible = all.clone();
+    impossible.extend([all[0].clone(), all[0].clone()]);
+    impossible[12].fact = call_fact(900, declared());
+    impossible[13].fact = call_fact(900, declared());
+    refuses("impossible", &signed_export(&rechain(impossible), &signer()), &[]);
+    let kept = checkpoint_of(&all, &signer());
+    refuses("rollback", &signed_export(&all[..11], &signer()), &[&kept]);
+    let mut forked = all;
+    forked[3].time = forked[3].time.plus_millis(1);
+    refuses("fork", &signed_export(&rechain(forked), &signer()), &[&kept]);
+}
