@@ -1,0 +1,162 @@
+//! The tables that answers are made from, derived anew from the journal and compared.
+//!
+//! Calls, grants and state keys are kept in tables of their own, changed in the same transaction as
+//! the entries that say so. Whoever edits a table by hand is found here.
+
+use std::collections::{BTreeMap, HashMap};
+
+use countersign_journal::{CallFilter, Entry, GrantRow, JournalError, Store};
+use countersign_model::effect::Effect;
+use countersign_model::event::{CallEvent, CallFact, Fact, GrantEvent};
+use countersign_model::record::CallRecord;
+use countersign_model::{Digest, ExecutionId, GrantId, Timestamp};
+
+use crate::inspect::Unsound;
+
+pub(crate) struct Caches<'s> {
+    store: &'s dyn Store,
+    /// Calls that have not ended; ended ones were compared when they did.
+    open: HashMap<ExecutionId, CallRecord>,
+    calls: u64,
+    grants: BTreeMap<GrantId, GrantRow>,
+    keys: BTreeMap<String, Digest>,
+}
+
+impl<'s> Caches<'s> {
+    pub(crate) fn new(store: &'s dyn Store) -> Self {
+        let (open, grants, keys) = (HashMap::new(), BTreeMap::new(), BTreeMap::new());
+        Caches { store, open, calls: 0, grants, keys }
+    }
+
+    /// Takes in one entry, which the verifier has found possible.
+    pub(crate) fn entry(&mut self, bytes: &[u8]) -> Result<(), Unsound> {
+        match Entry::parse(bytes).map(|entry| (entry.time, entry.fact)) {
+            Ok((at, Fact::Call(call))) => self.call(at, &call),
+            Ok((_, Fact::Grant(event))) => {
+                self.grant(event);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn call(&mut self, at: Timestamp, call: &CallFact) -> Result<(), Unsound> {
+        if let CallEvent::Committed(committed) = &call.event {
+            committed.effects.iter().for_each(|effect| self.effect(effect));
+        }
+        let record = match (self.open.remove(&call.execution), &call.event) {
+            (None, CallEvent::Declared(declared)) => {
+                self.calls += 1;
+                Some(CallRecord::begin(call.execution, at, declared))
+            }
+            (Some(record), event) => record.apply(at, event).ok(),
+            (None, _) => None,
+        };
+        match record {
+            Some(record) if record.state.is_terminal() => self.compare_call(&record),
+            Some(record) => {
+                self.open.insert(call.execution, record);
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn effect(&mut self, effect: &Effect) {
+        match effect {
+            Effect::StatePut { key, after, .. } => {
+                self.keys.insert(key.clone(), *after);
+            }
+            Effect::StateDeleted { key, .. } => {
+                self.keys.remove(key);
+            }
+            _ => {}
+        }
+    }
+
+    fn grant(&mut self, event: GrantEvent) {
+        match event {
+            GrantEvent::Issued { grant } => {
+                self.grants.insert(grant.body.id, GrantRow { grant, revoked_at: None });
+            }
+            GrantEvent::Revoked { grant, at, .. } => {
+                if let Some(row) = self.grants.get_mut(&grant) {
+                    row.revoked_at = row.revoked_at.or(Some(at));
+                }
+            }
+        }
+    }
+
+    /// Compares everything with the tables. `size` is how far the journal was read; when others
+    /// have appended since, what they said is taken in and the comparison made again.
+    pub(crate) fn compare(&mut self, mut size: u64) -> Result<(), Unsound> {
+        loop {
+            let compared = self.compare_all();
+            let grown = self.store.head()?.size;
+            if compared.is_ok() || grown == size {
+                return compared;
+            }
+            let mut taken = Ok(());
+            self.store.visit_raw(size..grown, &mut |bytes| {
+                if taken.is_ok() {
+                    taken = self.entry(&bytes);
+                }
+                Ok(())
+            })?;
+            taken?;
+            size = grown;
+        }
+    }
+
+    fn compare_all(&self) -> Result<(), Unsound> {
+        self.open.values().try_for_each(|record| self.compare_call(record))?;
+        self.compare_grants()?;
+        self.compare_keys()?;
+        let mut calls = 0;
+        self.store.visit_calls(&CallFilter::default(), &mut |_| {
+            calls += 1;
+            Ok(())
+        })?;
+        if calls == self.calls { Ok(()) } else { Err(differs("the number of calls")) }
+    }
+
+    fn compare_call(&self, record: &CallRecord) -> Result<(), Unsound> {
+        let execution = record.summary.execution;
+        match self.store.call(execution)? {
+            Some(cached) if cached == record.summary => Ok(()),
+            // More may have happened since the head that is being verified.
+            Some(cached) if cached.events > record.summary.events => Ok(()),
+            _ => Err(differs(&format!("the record of execution {execution}"))),
+        }
+    }
+
+    fn compare_grants(&self) -> Result<(), Unsound> {
+        let rows = self.store.grants()?;
+        let foreign = rows.iter().find(|row| self.grants.get(&row.grant.body.id) != Some(row));
+        match foreign {
+            Some(row) => Err(differs(&format!("grant {}", row.grant.body.id))),
+            None if rows.len() == self.grants.len() => Ok(()),
+            None => Err(differs("the number of grants")),
+        }
+    }
+
+    fn compare_keys(&self) -> Result<(), Unsound> {
+        let (mut count, mut foreign) = (0, None);
+        self.store.visit_keys(&mut |key, value| {
+            count += 1;
+            if self.keys.get(&key) != Some(&Digest::of(&value)) {
+                foreign = Some(key);
+            }
+            Ok::<_, JournalError>(())
+        })?;
+        match foreign {
+            Some(key) => Err(differs(&format!("state key `{key}`"))),
+            None if count == self.keys.len() => Ok(()),
+            None => Err(differs("the number of state keys")),
+        }
+    }
+}
+
+fn differs(what: &str) -> Unsound {
+    Unsound::Cache { what: what.to_owned() }
+}

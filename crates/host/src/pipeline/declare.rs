@@ -1,0 +1,131 @@
+//! DECLARED and VALIDATED: the tool exists, and the input is what it asks for.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use countersign_model::digest::canonical_json;
+use countersign_model::effect::Payload;
+use countersign_model::event::{self, CallEvent};
+use countersign_model::json::parse_strict;
+use countersign_model::{Declaration, ExecutionId, Failure, Violation};
+use serde_json::{Value, json};
+
+use super::{Call, CallCommand, Step};
+use crate::host::Host;
+use crate::recorder::Recorder;
+use crate::root::Root;
+use crate::tool::{Footprint, NativeTool, Place};
+
+/// The tool exists and its declaration is pinned.
+#[derive(Debug)]
+pub struct Declared<'h> {
+    call: Call<'h>,
+    input: Result<Value, Failure>,
+    root: Option<Result<Arc<Root>, Failure>>,
+}
+
+/// The input conforms to the tool's schema, and what the call will touch is known.
+#[derive(Debug)]
+pub struct Validated<'h> {
+    pub(super) call: Call<'h>,
+    pub(super) asked: Arc<Asked>,
+    pub(super) attempt: u32,
+}
+
+/// What was asked, unchanged for the rest of the call's life.
+#[derive(Debug)]
+pub(super) struct Asked {
+    pub(super) input: Value,
+    pub(super) place: Place,
+    pub(super) footprint: Footprint,
+}
+
+impl<'h> Declared<'h> {
+    pub(super) fn enter(host: &'h Host, command: CallCommand) -> Result<Self, Failure> {
+        let tool = Arc::clone(host.registry.resolve(&command.tool)?);
+        let input = parse_strict(&command.input, &host.home.config.input.limits());
+        let (payload, kept) = input_payload(&command.input, &input)?;
+        let root =
+            command.root.as_ref().map(|path| Root::open(path, host.home.path()).map(Arc::new));
+        let declared = event::Declared {
+            tool: tool.declaration.id.clone(),
+            version: tool.declaration.version.clone(),
+            declaration: tool.digest,
+            principal: command.principal,
+            input: payload,
+            root: match (&root, command.root) {
+                (Some(Ok(root)), _) => Some(root.path().to_owned()),
+                (_, asked) => asked.map(|path| path.to_string_lossy().into_owned()),
+            },
+        };
+        let execution = ExecutionId::from_uuid(host.clock.new_id());
+        let (store, clock) = (Arc::clone(&host.home.store), Arc::clone(&host.clock));
+        let recorder = Recorder::begin(store, clock, execution, declared);
+        let mut call = Call { host, tool, recorder, cancel: command.cancel };
+        if let Some(bytes) = kept {
+            host.home.keep(&mut call.recorder, payload, bytes)?;
+        }
+        Ok(Declared { call, input, root })
+    }
+
+    /// Checks the input, all of it, and reports every violation with its place.
+    pub fn validate(mut self) -> Step<'h, Validated<'h>> {
+        let checked = self.input.and_then(|input| match self.call.tool.input.check(&input) {
+            violations if violations.is_empty() => Ok(input),
+            violations => Err(invalid_input(&self.call.tool.declaration, &violations)),
+        });
+        let input = match checked {
+            Ok(input) => input,
+            Err(error) => {
+                return Err(self.call.end(CallEvent::Failed { error: error.clone() }, error));
+            }
+        };
+        self.call.note(CallEvent::Validated {})?;
+        let place = self.root.transpose().map(Place::new);
+        let asked = place.and_then(|place| {
+            let footprint = footprint(&*self.call.tool.native, &input, &place)?;
+            Ok(Arc::new(Asked { input, place, footprint }))
+        });
+        match asked {
+            Ok(asked) => Ok(Validated { call: self.call, asked, attempt: 1 }),
+            Err(error) => Err(self.call.end(CallEvent::Failed { error: error.clone() }, error)),
+        }
+    }
+}
+
+/// Runs on the caller's thread, so a tool that panics here must not take the caller with it.
+fn footprint(native: &dyn NativeTool, input: &Value, place: &Place) -> Result<Footprint, Failure> {
+    catch_unwind(AssertUnwindSafe(|| native.footprint(input, place))).unwrap_or_else(|_| {
+        tracing::error!("a tool panicked over its footprint");
+        Err(Failure::execution("TOOL_CRASHED", "the tool crashed").hint("the log says more"))
+    })
+}
+
+/// A readable input is known by its canonical form; anything else by its raw bytes, which are not
+/// worth keeping.
+fn input_payload(
+    raw: &[u8],
+    input: &Result<Value, Failure>,
+) -> Result<(Payload, Option<Vec<u8>>), Failure> {
+    let Ok(value) = input else { return Ok((Payload::of(raw), None)) };
+    let bytes = canonical_json(value)
+        .map_err(|error| Failure::validation("INPUT_NOT_CANONICAL", error.to_string()))?;
+    Ok((Payload::of(&bytes), Some(bytes)))
+}
+
+fn invalid_input(declaration: &Declaration, violations: &[Violation]) -> Failure {
+    violated("INPUT_INVALID", "the input does not fit the tool's inputSchema", violations)
+        .hint(format!("see what it takes with `countersign tool show {}`", declaration.tool_ref()))
+}
+
+pub(super) fn violated(code: &'static str, what: &str, violations: &[Violation]) -> Failure {
+    let first = violations.first().map_or(String::new(), |v| {
+        let place = if v.pointer.is_empty() { "the whole value" } else { &v.pointer };
+        format!(": {} (at {place})", v.message)
+    });
+    let more = match violations.len() {
+        0 | 1 => String::new(),
+        n => format!(" and {} more", n - 1),
+    };
+    Failure::validation(code, format!("{what}{first}{more}")).details(json!(violations))
+}

@@ -1,0 +1,169 @@
+//! The life of a call.
+//!
+//! Each stage takes the one before it by value and is the only way to make the next, so a call that
+//! was not validated cannot be authorised and one that was not authorised cannot run: such a
+//! program does not compile.
+//!
+//! ```text
+//! Declared ─► Validated ─► Authorized ─► Executing ─► Executed ─► Checked ─► Committed ─► Outcome
+//! ```
+
+mod authorize;
+mod commit;
+mod declare;
+mod execute;
+mod rollback;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use countersign_journal::AppendError;
+use countersign_model::event::{CallEvent, Retry};
+use countersign_model::{Digest, ExecutionId, Failure, Lifecycle, Principal, ToolRef};
+use serde_json::Value;
+
+pub use self::authorize::Authorized;
+pub use self::commit::{Checked, Committed};
+pub use self::declare::{Declared, Validated};
+pub use self::execute::{Executed, Executing};
+use crate::host::Host;
+use crate::meter::Cancel;
+use crate::recorder::Recorder;
+use crate::registry::Tool;
+
+/// What a front door asks for, parsed and nothing more.
+#[derive(Debug, Clone)]
+pub struct CallCommand {
+    pub tool: ToolRef,
+    /// JSON, as it arrived.
+    pub input: Vec<u8>,
+    pub principal: Principal,
+    pub root: Option<PathBuf>,
+    pub cancel: Cancel,
+}
+
+/// How a call ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outcome {
+    pub execution: ExecutionId,
+    pub state: Lifecycle,
+    pub result: Result<Value, Failure>,
+    pub duration_ms: u64,
+    pub attempts: u32,
+    pub receipt: Receipt,
+    /// Paths that held something unexpected when they were to be published.
+    pub unsettled: Vec<String>,
+}
+
+/// Where the call's last fact stands in the journal, and a signed checkpoint that covers it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Receipt {
+    pub entry: u64,
+    pub hash: Digest,
+    pub checkpoint: String,
+}
+
+/// Why a stage did not lead to the next one.
+#[derive(Debug)]
+pub enum Halt<'h> {
+    /// The call has ended, and the journal says so.
+    Ended(Outcome),
+    /// This attempt was rolled back and another one follows.
+    Retry(Box<Validated<'h>>, Retry),
+    /// The journal could not be written. Nothing was published.
+    Broken(Failure),
+}
+
+pub(crate) type Step<'h, T> = Result<T, Box<Halt<'h>>>;
+
+/// What every stage carries along.
+#[derive(Debug)]
+pub(crate) struct Call<'h> {
+    pub(crate) host: &'h Host,
+    pub(crate) tool: Arc<Tool>,
+    pub(crate) recorder: Recorder,
+    pub(crate) cancel: Cancel,
+}
+
+impl Host {
+    /// Runs one call from declaration to its end.
+    ///
+    /// `Err` means that no call came to be, or that the journal failed; every other ending, good or
+    /// bad, is an [`Outcome`].
+    pub fn call(&self, command: CallCommand) -> Result<Outcome, Failure> {
+        self.finish_leftovers();
+        let declared = Declared::enter(self, command)?;
+        let mut step = declared.validate().and_then(Validated::authorize);
+        loop {
+            let committed = step
+                .and_then(Authorized::begin)
+                .and_then(Executing::run)
+                .and_then(Executed::check)
+                .and_then(Checked::commit);
+            match committed.map_err(|halt| *halt) {
+                Ok(committed) => return committed.publish(),
+                Err(Halt::Ended(outcome)) => return Ok(outcome),
+                Err(Halt::Broken(failure)) => return Err(failure),
+                Err(Halt::Retry(validated, retry)) => {
+                    self.clock.sleep(Duration::from_millis(retry.delay_ms));
+                    step = validated.authorize();
+                }
+            }
+        }
+    }
+}
+
+impl<'h> Call<'h> {
+    fn note(&mut self, event: CallEvent) -> Step<'h, ()> {
+        self.recorder.note(event).map_err(|failure| self.broken(failure))
+    }
+
+    fn flush(&mut self) -> Step<'h, ()> {
+        self.recorder.flush().map_err(|error| self.unrecorded(error))
+    }
+
+    fn unrecorded(&self, error: AppendError) -> Box<Halt<'h>> {
+        self.broken(error.into())
+    }
+
+    /// The call cannot go on here. What the journal holds of it is for recovery to finish.
+    fn broken(&self, failure: Failure) -> Box<Halt<'h>> {
+        self.host.give_up(self.recorder.execution());
+        Box::new(Halt::Broken(failure.of_execution(self.recorder.execution())))
+    }
+
+    /// Records a last fact and ends the call with a failure.
+    fn end(mut self, event: CallEvent, failure: Failure) -> Box<Halt<'h>> {
+        if let Err(halt) = self.note(event).and_then(|()| self.flush()) {
+            return halt;
+        }
+        self.host.leave(self.recorder.execution());
+        Box::new(Halt::Ended(self.outcome(Err(failure))))
+    }
+
+    fn outcome(&self, result: Result<Value, Failure>) -> Outcome {
+        let summary = self.recorder.summary();
+        let receipt = self.recorder.last().map_or_else(Receipt::none, |appended| Receipt {
+            entry: appended.entries.end.saturating_sub(1),
+            hash: appended.hash,
+            checkpoint: appended.checkpoint.clone(),
+        });
+        Outcome {
+            execution: summary.execution,
+            state: summary.state,
+            result: result.map_err(|failure| failure.of_execution(summary.execution)),
+            // Longer than what the journal says: a fact cannot know how long its own sync took.
+            duration_ms: self.recorder.elapsed_ms(),
+            attempts: summary.attempts,
+            receipt,
+            unsettled: summary.unsettled.clone(),
+        }
+    }
+}
+
+impl Receipt {
+    fn none() -> Self {
+        Receipt { entry: 0, hash: Digest::ZERO, checkpoint: String::new() }
+    }
+}

@@ -1,0 +1,71 @@
+//! ABORTED and ROLLED_BACK: staging is dropped, and the state is proven to be what it was.
+
+use countersign_model::Failure;
+use countersign_model::event::{CallEvent, Retry, RolledBack};
+use countersign_model::retry::{longest_pause_ms, may_retry};
+
+use super::execute::Open;
+use super::{Call, Halt, Step, Validated};
+use crate::snapshot::digest_now;
+
+impl<'h> Call<'h> {
+    /// The host ended the attempt.
+    pub(super) fn abort(mut self, open: Open, failure: Failure) -> Box<Halt<'h>> {
+        match self.note(CallEvent::Aborted { error: failure.clone() }) {
+            Ok(()) => self.roll_back(open, failure),
+            Err(halt) => halt,
+        }
+    }
+
+    /// Drops what was staged. Nothing was published, so there is nothing else to undo; the digests
+    /// before and after stand in the journal as the proof.
+    pub(super) fn roll_back(mut self, open: Open, failure: Failure) -> Box<Halt<'h>> {
+        let retry = self.plan_retry(&open, &failure);
+        let (root, store) = (open.asked.place.shared_root(), &*self.host.home.store);
+        let event = CallEvent::RolledBack(RolledBack {
+            error: failure.clone(),
+            before: open.snapshot.digest(),
+            after: digest_now(root.map(|root| &**root), &open.snapshot.write_set(), store),
+            usage: open.usage,
+            duration_ms: self.recorder.elapsed_ms(),
+            retry,
+        });
+        if let Err(halt) = self.note(event).and_then(|()| self.record_rollback(retry)) {
+            return halt;
+        }
+        match retry {
+            None => {
+                self.host.leave(self.recorder.execution());
+                Box::new(Halt::Ended(self.outcome(Err(failure))))
+            }
+            // Still ours: during the pause nobody may take it for abandoned.
+            Some(retry) => {
+                let validated = Validated { call: self, asked: open.asked, attempt: retry.attempt };
+                Box::new(Halt::Retry(Box::new(validated), retry))
+            }
+        }
+    }
+
+    /// A call that never started does not say whose it is, and an open call of nobody is recovered
+    /// by anyone. Its facts therefore wait for an attempt that starts, or for the end.
+    fn record_rollback(&mut self, retry: Option<Retry>) -> Step<'h, ()> {
+        if retry.is_some() && self.recorder.summary().host.is_none() {
+            return Ok(());
+        }
+        self.flush()
+    }
+
+    fn plan_retry(&self, open: &Open, failure: &Failure) -> Option<Retry> {
+        let config = self.host.home.config.retry;
+        let wanted = may_retry(self.tool.declaration.idempotent, failure)
+            && open.attempt <= config.max_retries
+            && !self.cancel.is_cancelled();
+        wanted.then(|| {
+            let attempt = open.attempt + 1;
+            let longest = longest_pause_ms(attempt, config.base_delay_ms, config.max_delay_ms);
+            // At least half of the pause, so that it is a pause.
+            let delay_ms = longest / 2 + self.host.clock.jitter(longest - longest / 2);
+            Retry { attempt, delay_ms }
+        })
+    }
+}

@@ -1,0 +1,80 @@
+//! The write set of a call as it stands: taken when its transaction begins, compared at its end.
+
+use std::collections::BTreeMap;
+
+use countersign_journal::Store;
+use countersign_model::effect::StateImage;
+use countersign_model::event::WriteSet;
+use countersign_model::{Digest, Failure};
+
+use crate::path::RelPath;
+use crate::root::{Content, Root};
+use crate::tool::{Footprint, Place};
+
+/// What the write set held when the transaction began, contents and all.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Snapshot {
+    pub(crate) files: BTreeMap<RelPath, Option<Content>>,
+    pub(crate) keys: BTreeMap<String, Option<Vec<u8>>>,
+}
+
+impl Snapshot {
+    pub(crate) fn take(
+        place: &Place,
+        footprint: &Footprint,
+        store: &dyn Store,
+        max_file_size: u64,
+    ) -> Result<Self, Failure> {
+        let mut snapshot = Snapshot::default();
+        for path in &footprint.files {
+            snapshot.files.insert(path.clone(), place.root()?.read(path, max_file_size)?);
+        }
+        for key in &footprint.keys {
+            snapshot.keys.insert(key.clone(), store.key(key)?);
+        }
+        Ok(snapshot)
+    }
+
+    pub(crate) fn digest(&self) -> Digest {
+        let file = |(path, content): (&RelPath, &Option<Content>)| {
+            (path.to_string(), content.as_ref().map(|content| content.image))
+        };
+        let key = |(key, value): (&String, &Option<Vec<u8>>)| {
+            (key.clone(), value.as_ref().map(|value| Digest::of(value)))
+        };
+        let image = StateImage {
+            files: self.files.iter().map(file).collect(),
+            keys: self.keys.iter().map(key).collect(),
+        };
+        image.digest()
+    }
+
+    pub(crate) fn write_set(&self) -> WriteSet {
+        WriteSet {
+            files: self.files.keys().map(ToString::to_string).collect(),
+            keys: self.keys.keys().cloned().collect(),
+        }
+    }
+}
+
+/// The digest of a write set as it stands now. When it cannot be read, the answer is a digest that
+/// no state has, so that nobody mistakes it for the one before.
+pub(crate) fn digest_now(root: Option<&Root>, writes: &WriteSet, store: &dyn Store) -> Digest {
+    image_now(root, writes, store).map_or(Digest::ZERO, |image| image.digest())
+}
+
+fn image_now(
+    root: Option<&Root>,
+    writes: &WriteSet,
+    store: &dyn Store,
+) -> Result<StateImage, Failure> {
+    let mut image = StateImage::default();
+    for path in &writes.files {
+        let root = root.ok_or_else(|| Failure::state("ROOT_LOST", "the call's root is gone"))?;
+        image.files.push((path.clone(), root.image(&RelPath::parse(path)?)?));
+    }
+    for key in &writes.keys {
+        image.keys.push((key.clone(), store.key(key)?.map(|value| Digest::of(&value))));
+    }
+    Ok(image)
+}
