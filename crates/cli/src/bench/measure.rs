@@ -1,0 +1,45 @@
+//! What a measurement is made of.
+
+use std::fmt;
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+use serde::Serialize;
+
+#[derive(Debug, Clone, Copy, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Latency {
+    pub(super) p50_micros: f64,
+    pub(super) p99_micros: f64,
+}
+
+impl Latency {
+    pub(super) fn of(mut times: Vec<Duration>) -> Self {
+        times.sort_unstable();
+        let rank = |percent: usize| {
+            let at = (times.len() * percent).div_ceil(100).saturating_sub(1);
+            times.get(at).map_or(0.0, |time| time.as_secs_f64() * 1e6)
+        };
+        Latency { p50_micros: rank(50), p99_micros: rank(99) }
+    }
+}
+
+impl fmt::Display for Latency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "P50 {:.0} µs, P99 {:.0} µs", self.p50_micros, self.p99_micros)
+    }
+}
+
+/// Processor time of this whole process.
+pub(super) fn cpu_time() -> Duration {
+    let spec = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(spec.tv_sec.try_into().unwrap_or(0), spec.tv_nsec.try_into().unwrap_or(0))
+}
+
+/// Memory in use, or 0 where the system does not say.
+pub(super) fn resident_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    kib.unwrap_or(0) * 1024
+}
