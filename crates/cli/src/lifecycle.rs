@@ -141,10 +141,11 @@ fn details(ui: Ui, error: &Failure) -> Done {
     for violation in violations.into_iter().flatten().skip(1).take(SHOWN) {
         let text =
             |key: &str| violation.get(key).and_then(|v| v.as_str()).map(inert).unwrap_or_default();
-        ui.line(wrap(
-            &format!("{:MARGIN$}{} (at {})", "", text("message"), text("pointer")),
-            MARGIN,
-        ))?;
+        let place = match text("pointer") {
+            root if root.is_empty() => "the whole value".to_owned(),
+            pointer => pointer,
+        };
+        ui.line(wrap(&format!("{:MARGIN$}{} (at {place})", "", text("message")), MARGIN))?;
     }
     match violations.map_or(0, Vec::len).saturating_sub(1 + SHOWN) {
         0 => Ok(()),

@@ -223,18 +223,21 @@ pub(crate) fn wrap(text: &str, indent: usize) -> String {
 
 fn wrap_to(text: &str, indent: usize, width: Option<usize>) -> String {
     let Some(width) = width else { return text.to_owned() };
-    let mut lines = String::new();
-    let mut used = 0;
-    for word in text.split(' ') {
+    let words = text.trim_start_matches(' ');
+    let mut used = text.len() - words.len();
+    let mut lines = " ".repeat(used);
+    let mut is_first = true;
+    for word in words.split(' ') {
         let length = visible_length(word);
         if used > indent && used + 1 + length > width {
             lines.push('\n');
             lines.push_str(&" ".repeat(indent + 2));
             used = indent + 2;
-        } else if used > 0 || !lines.is_empty() {
+        } else if !is_first {
             lines.push(' ');
             used += 1;
         }
+        is_first = false;
         lines.push_str(word);
         used += length;
     }
@@ -325,6 +328,7 @@ mod tests {
         assert!(wrapped.lines().all(|line| line.len() <= 14), "{wrapped}");
         assert_eq!(wrapped.split_whitespace().collect::<Vec<_>>().join(" "), text);
         assert_eq!(wrap_to(text, 2, None), text);
+        assert_eq!(wrap_to("  one two", 4, Some(40)), "  one two", "margins stay");
         assert_eq!(visible_length(&paint(BAD, "four")), 4);
     }
 }

@@ -135,7 +135,7 @@ pub(super) fn print(ui: Ui, host: &Host, outcome: &Outcome) -> Done {
     }
     let receipt =
         format!("execution {}, journal entry {}", outcome.execution, outcome.receipt.entry);
-    ui.line(paint(DIM, receipt))
+    ui.line(wrap(&paint(DIM, receipt), 0))
 }
 
 /// Pretty JSON cannot hide anything: its own escapes cover control characters, ours the rest.
