@@ -659,4 +659,8 @@ fn a_bench_needs_a_directory() {
     bench.write("file", "x");
     let error = bench.json(&["bench", "calls", "--dir", "file"]).fails(2, "BENCH_UNWRITABLE");
     assert!(error["message"].as_str().unwrap().starts_with("file cannot be used"), "{error}");
+    let missing = bench.ws().join("missing");
+    let dir = missing.to_str().unwrap();
+    bench.json(&["bench", "calls", "--dir", dir]).fails(2, "BENCH_UNWRITABLE");
+    assert!(!missing.exists(), "a misspelt directory is not made");
 }

@@ -259,3 +259,13 @@ fn nothing_is_left_to_recover() {
     assert_eq!(bench.run(&["recover"]).ok().stdout, "nothing was left unfinished\n");
     assert_eq!(bench.verify()["size"], size, "looking writes nothing");
 }
+
+#[test]
+fn only_a_call_that_waits_can_be_given_up() {
+    let bench = Bench::new();
+    let unknown = "019a7c3e-0000-7000-8000-000000000000";
+    bench.json(&["recover", "--give-up", unknown]).fails(2, "NOTHING_PENDING");
+    let done = bench.call("text.digest", &json!({"text": "x"})).ok().json();
+    let done = done["executionId"].as_str().unwrap();
+    bench.json(&["recover", "--give-up", done]).fails(2, "NOTHING_PENDING");
+}

@@ -3,29 +3,29 @@
 //! Calls, grants and state keys are kept in tables of their own, changed in the same transaction as
 //! the entries that say so. Whoever edits a table by hand is found here.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use countersign_journal::{CallFilter, Entry, GrantRow, JournalError, Store};
 use countersign_model::effect::Effect;
 use countersign_model::event::{CallEvent, CallFact, Fact, GrantEvent};
-use countersign_model::record::CallRecord;
-use countersign_model::{Digest, ExecutionId, GrantId, Timestamp};
+use countersign_model::record::{CallFold, CallRecord};
+use countersign_model::{Digest, GrantId, Timestamp};
 
 use crate::inspect::Unsound;
 
 pub(crate) struct Caches<'s> {
     store: &'s dyn Store,
-    /// Calls that have not ended; ended ones were compared when they did.
-    open: HashMap<ExecutionId, CallRecord>,
-    calls: u64,
+    /// Ended calls are compared when they end, open ones at the end.
+    calls: CallFold,
+    declared: u64,
     grants: BTreeMap<GrantId, GrantRow>,
     keys: BTreeMap<String, Digest>,
 }
 
 impl<'s> Caches<'s> {
     pub(crate) fn new(store: &'s dyn Store) -> Self {
-        let (open, grants, keys) = (HashMap::new(), BTreeMap::new(), BTreeMap::new());
-        Caches { store, open, calls: 0, grants, keys }
+        let (grants, keys) = (BTreeMap::new(), BTreeMap::new());
+        Caches { store, calls: CallFold::default(), declared: 0, grants, keys }
     }
 
     /// Takes in one entry, which the verifier has found possible.
@@ -44,21 +44,11 @@ impl<'s> Caches<'s> {
         if let CallEvent::Committed(committed) = &call.event {
             committed.effects.iter().for_each(|effect| self.effect(effect));
         }
-        let record = match (self.open.remove(&call.execution), &call.event) {
-            (None, CallEvent::Declared(declared)) => {
-                self.calls += 1;
-                Some(CallRecord::begin(call.execution, at, declared))
-            }
-            (Some(record), event) => record.apply(at, event).ok(),
-            (None, _) => None,
-        };
-        match record {
-            Some(record) if record.state.is_terminal() => self.compare_call(&record),
-            Some(record) => {
-                self.open.insert(call.execution, record);
-                Ok(())
-            }
-            None => Ok(()),
+        self.declared += u64::from(matches!(call.event, CallEvent::Declared(_)));
+        match self.calls.take_in(at, call) {
+            Ok(record) if record.state.is_terminal() => compare_call(self.store, record),
+            // Open still, or a story that the verifier has already refused.
+            _ => Ok(()),
         }
     }
 
@@ -109,7 +99,7 @@ impl<'s> Caches<'s> {
     }
 
     fn compare_all(&self) -> Result<(), Unsound> {
-        self.open.values().try_for_each(|record| self.compare_call(record))?;
+        self.calls.open().try_for_each(|record| compare_call(self.store, record))?;
         self.compare_grants()?;
         self.compare_keys()?;
         let mut calls = 0;
@@ -117,17 +107,7 @@ impl<'s> Caches<'s> {
             calls += 1;
             Ok(())
         })?;
-        if calls == self.calls { Ok(()) } else { Err(differs("the number of calls")) }
-    }
-
-    fn compare_call(&self, record: &CallRecord) -> Result<(), Unsound> {
-        let execution = record.summary.execution;
-        match self.store.call(execution)? {
-            Some(cached) if cached == record.summary => Ok(()),
-            // More may have happened since the head that is being verified.
-            Some(cached) if cached.events > record.summary.events => Ok(()),
-            _ => Err(differs(&format!("the record of execution {execution}"))),
-        }
+        if calls == self.declared { Ok(()) } else { Err(differs("the number of calls")) }
     }
 
     fn compare_grants(&self) -> Result<(), Unsound> {
@@ -154,6 +134,16 @@ impl<'s> Caches<'s> {
             None if count == self.keys.len() => Ok(()),
             None => Err(differs("the number of state keys")),
         }
+    }
+}
+
+fn compare_call(store: &dyn Store, record: &CallRecord) -> Result<(), Unsound> {
+    let execution = record.summary.execution;
+    match store.call(execution)? {
+        Some(cached) if cached == record.summary => Ok(()),
+        // More may have happened since the head that is being verified.
+        Some(cached) if cached.events > record.summary.events => Ok(()),
+        _ => Err(differs(&format!("the record of execution {execution}"))),
     }
 }
 

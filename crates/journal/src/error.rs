@@ -23,6 +23,9 @@ pub enum JournalError {
     NoEntry { seq: u64, size: u64 },
     #[error("blob {0} is missing or damaged")]
     Blob(Digest),
+    /// How a visitor says that it wants to see no more.
+    #[error("the visitor has seen enough")]
+    Enough,
     #[error("the journal could not be used: {0}")]
     Internal(String),
 }
@@ -62,7 +65,7 @@ impl JournalError {
             JournalError::Unrecordable(_) => "ENTRY_UNRECORDABLE",
             JournalError::NoEntry { .. } => "ENTRY_UNKNOWN",
             JournalError::Blob(_) => "BLOB_DAMAGED",
-            JournalError::Internal(_) => "JOURNAL_UNAVAILABLE",
+            JournalError::Enough | JournalError::Internal(_) => "JOURNAL_UNAVAILABLE",
         }
     }
 
@@ -83,7 +86,9 @@ impl JournalError {
             JournalError::Unrecordable(_) => "nothing of it was kept; ask for less at once",
             JournalError::NoEntry { .. } => "entries are numbered from 0",
             JournalError::Blob(_) => "restore state/blobs from a backup",
-            JournalError::Internal(_) => "run again with COUNTERSIGN_LOG=debug to see more",
+            JournalError::Enough | JournalError::Internal(_) => {
+                "run again with COUNTERSIGN_LOG=debug to see more"
+            }
         }
     }
 }

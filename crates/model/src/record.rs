@@ -1,5 +1,7 @@
 //! What is known about one call, folded from its facts. A cache of the journal, never the truth.
 
+use std::collections::HashMap;
+
 use semver::Version;
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +9,7 @@ use crate::capability::Capability;
 use crate::digest::Digest;
 use crate::effect::Payload;
 use crate::error::Failure;
-use crate::event::{CallEvent, Declared, Usage};
+use crate::event::{CallEvent, CallFact, Declared, Usage};
 use crate::id::{ExecutionId, HostId, ToolId};
 use crate::principal::Principal;
 use crate::state::{CallState, IllegalEvent, Lifecycle, next};
@@ -114,9 +116,39 @@ impl CallRecord {
                 (None, CallEvent::Declared(declared)) => {
                     Ok(Some(CallRecord::begin(execution, at, declared)))
                 }
-                (None, event) => next(None, event).map(|_| None),
+                (None, event) => Err(IllegalEvent::first(event)),
             }
         })
+    }
+}
+
+/// Folds the facts of many calls as they stand in the journal, mixed with each other.
+#[derive(Debug, Default)]
+pub struct CallFold {
+    open: HashMap<ExecutionId, CallRecord>,
+    ended: Option<CallRecord>,
+}
+
+impl CallFold {
+    /// The call as it stands after one more fact about it.
+    pub fn take_in(&mut self, at: Timestamp, call: &CallFact) -> Result<&CallRecord, IllegalEvent> {
+        let record = match (self.open.remove(&call.execution), &call.event) {
+            (Some(record), event) => record.apply(at, event)?,
+            (None, CallEvent::Declared(declared)) => {
+                CallRecord::begin(call.execution, at, declared)
+            }
+            (None, event) => return Err(IllegalEvent::first(event)),
+        };
+        // Ended calls are let go, so that memory follows the calls that are open.
+        Ok(match record.state.is_terminal() {
+            true => self.ended.insert(record),
+            false => self.open.entry(call.execution).insert_entry(record).into_mut(),
+        })
+    }
+
+    /// Calls that have not ended.
+    pub fn open(&self) -> impl Iterator<Item = &CallRecord> {
+        self.open.values()
     }
 }
 

@@ -116,6 +116,13 @@ pub struct IllegalEvent {
     pub event: &'static str,
 }
 
+impl IllegalEvent {
+    /// A call begins with its declaration and with nothing else.
+    pub(crate) fn first(event: &CallEvent) -> Self {
+        IllegalEvent { state: "(none)", event: event.name() }
+    }
+}
+
 impl CallState {
     pub fn lifecycle(&self) -> Lifecycle {
         match self {
@@ -148,14 +155,10 @@ pub fn next(state: Option<CallState>, event: &CallEvent) -> Result<CallState, Il
     use CallEvent as E;
     use CallState as S;
 
-    let illegal = |state: Option<&CallState>| IllegalEvent {
-        state: state.map_or("(none)", |state| state.lifecycle().as_str()),
-        event: event.name(),
-    };
     let Some(state) = state else {
         return match event {
             E::Declared(_) => Ok(S::Declared),
-            _ => Err(illegal(None)),
+            _ => Err(IllegalEvent::first(event)),
         };
     };
 
@@ -200,7 +203,10 @@ pub fn next(state: Option<CallState>, event: &CallEvent) -> Result<CallState, Il
             S::Aborted { attempt, running: None }
         }
 
-        (state, _) => return Err(illegal(Some(&state))),
+        (state, _) => {
+            let state = state.lifecycle().as_str();
+            return Err(IllegalEvent { state, event: event.name() });
+        }
     })
 }
 

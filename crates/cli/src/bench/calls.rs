@@ -81,7 +81,7 @@ impl Drop for Scratch {
 
 pub(super) fn run(context: &Context, args: &CallsArgs) -> Done<Exit> {
     let scratch = Scratch(args.dir.join(format!(".countersign-bench-{}", std::process::id())));
-    std::fs::create_dir_all(&scratch.0).map_err(|error| {
+    std::fs::create_dir(&scratch.0).map_err(|error| {
         let message = format!("{} cannot be used: {error}", args.dir.display());
         Failure::validation("BENCH_UNWRITABLE", message)
             .hint("name a writable directory with --dir")

@@ -1,4 +1,3 @@
-use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Write};
 use std::ops::Range;
@@ -9,10 +8,10 @@ use countersign_host::Home;
 use countersign_host::inspect::verify_home;
 use countersign_journal::verify::Verified;
 use countersign_journal::{JournalError, StoredEntry, VerifierKey, export};
+use countersign_model::Failure;
 use countersign_model::audit::AuditEvent;
-use countersign_model::event::{CallEvent, CallFact, Fact, GrantEvent};
-use countersign_model::record::CallRecord;
-use countersign_model::{ExecutionId, Failure, Timestamp};
+use countersign_model::event::{CallFact, Fact, GrantEvent};
+use countersign_model::record::CallFold;
 use serde_json::{Value, json};
 
 use super::execution::{FilterArgs, find};
@@ -129,14 +128,14 @@ fn print_event(ui: Ui, event: &AuditEvent) -> Done {
 fn visit_events(home: &Home, args: &FilterArgs, each: &mut dyn FnMut(&AuditEvent) -> Done) -> Done {
     let filter = args.filter();
     let mut progress = Progress::new("reading entries");
-    let mut open: HashMap<ExecutionId, CallRecord> = HashMap::new();
+    let mut calls = CallFold::default();
     let mut left = filter.limit.unwrap_or(u64::MAX);
     let mut stopped = Ok(());
     let size = home.store.head()?.size;
     let visited = home.store.visit(0..size, &mut |stored: StoredEntry| {
         progress.tick(stored.entry.seq);
         let Fact::Call(fact) = &stored.entry.fact else { return Ok(()) };
-        let Some(event) = step(&mut open, &stored, fact)? else { return Ok(()) };
+        let Some(event) = step(&mut calls, &stored, fact)? else { return Ok(()) };
         let wanted = filter.tool.as_ref().is_none_or(|tool| *tool == event.tool_id)
             && filter.state.is_none_or(|state| state == event.state)
             && filter.principal.as_ref().is_none_or(|principal| *principal == event.user_id)
@@ -146,30 +145,22 @@ fn visit_events(home: &Home, args: &FilterArgs, each: &mut dyn FnMut(&AuditEvent
             left -= 1;
             stopped = each(&event);
         }
-        if stopped.is_ok() && left > 0 { Ok(()) } else { Err(JournalError::Busy) }
+        if stopped.is_ok() && left > 0 { Ok(()) } else { Err(JournalError::Enough) }
     });
     stopped?;
     if left == 0 { Ok(()) } else { visited.map_err(Stop::from) }
 }
 
 fn step(
-    open: &mut HashMap<ExecutionId, CallRecord>,
+    calls: &mut CallFold,
     stored: &StoredEntry,
     fact: &CallFact,
 ) -> Result<Option<AuditEvent>, JournalError> {
-    let at: Timestamp = stored.entry.time;
-    let illegal =
-        |error: String| JournalError::Corrupt(format!("entry {}: {error}", stored.entry.seq));
-    let record = match (open.remove(&fact.execution), &fact.event) {
-        (None, CallEvent::Declared(declared)) => CallRecord::begin(fact.execution, at, declared),
-        (Some(record), event) => record.apply(at, event).map_err(|e| illegal(e.to_string()))?,
-        (None, _) => return Err(illegal("its call was never declared".to_owned())),
-    };
-    let event = AuditEvent::of(stored.hash, at, &fact.event, &record.summary);
-    if !record.state.is_terminal() {
-        open.insert(fact.execution, record);
-    }
-    Ok(event)
+    let at = stored.entry.time;
+    let call = calls
+        .take_in(at, fact)
+        .map_err(|error| JournalError::Corrupt(format!("entry {}: {error}", stored.entry.seq)))?;
+    Ok(AuditEvent::of(stored.hash, at, &fact.event, &call.summary))
 }
 
 fn entry(home: &Home, seq: u64) -> Result<StoredEntry, Failure> {

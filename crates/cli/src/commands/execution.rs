@@ -101,7 +101,7 @@ pub(super) fn visit(
     let mut stopped = Ok(());
     let visited = home.store.visit_calls(filter, &mut |call| {
         stopped = each(call);
-        if stopped.is_ok() { Ok(()) } else { Err(JournalError::Busy) }
+        if stopped.is_ok() { Ok(()) } else { Err(JournalError::Enough) }
     });
     stopped?;
     visited.map_err(Stop::from)

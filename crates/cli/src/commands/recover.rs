@@ -1,7 +1,7 @@
 use clap::Args;
 use countersign_host::Host;
 use countersign_host::recovery::Recovered;
-use countersign_model::ExecutionId;
+use countersign_model::{ExecutionId, Failure};
 use serde_json::json;
 
 use crate::Context;
@@ -24,6 +24,9 @@ pub(super) fn run(context: &Context, args: &RecoverArgs) -> Done<Exit> {
         None if host.recovered().pending.is_empty() => Recovered::default(),
         None => host.recover()?,
     };
+    if let Some(execution) = args.give_up.filter(|id| !again.unsettled.contains(id)) {
+        return Err(nothing_to_give_up(execution).into());
+    }
     let recovered = host.recovered().clone().and_then(again);
     if context.ui.json {
         context.ui.json(&json!({
@@ -37,6 +40,12 @@ pub(super) fn run(context: &Context, args: &RecoverArgs) -> Done<Exit> {
     }
     let whole = recovered.unsettled.is_empty() && recovered.pending.is_empty();
     Ok(if whole { Exit::Done } else { Exit::Unknown })
+}
+
+fn nothing_to_give_up(execution: ExecutionId) -> Failure {
+    let message = format!("execution {execution} has no changes that wait to be put in place");
+    Failure::validation("NOTHING_PENDING", message)
+        .hint("`countersign recover` says what is pending")
 }
 
 fn print(ui: Ui, recovered: &Recovered) -> Done {
