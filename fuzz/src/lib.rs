@@ -114,6 +114,7 @@ fn call(n: u8, event: CallEvent) -> Fact {
 
 fn declared() -> CallEvent {
     CallEvent::Declared(Declared {
+        files: None,
         tool: "file.read".parse().unwrap(),
         version: "1.0.0".parse().unwrap(),
         declaration: Digest::of(b"declaration"),
