@@ -5,21 +5,43 @@ use countersign_model::{ErrorClass, Failure};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
-    Done = 0,
-    ToolFailed = 1,
-    Invalid = 2,
-    Denied = 3,
-    LimitReached = 5,
-    Unknown = 7,
-    Internal = 70,
+    Done,
+    ToolFailed,
+    Invalid,
+    Denied,
+    LimitReached,
+    CannotEnforce,
+    Unknown,
+    Internal,
+    /// What a program of the user ended with, handed on by `sandbox run`.
+    Program(u8),
 }
 
 impl Exit {
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Exit::Done => 0,
+            Exit::ToolFailed => 1,
+            Exit::Invalid => 2,
+            Exit::Denied => 3,
+            Exit::LimitReached => 5,
+            Exit::CannotEnforce => 6,
+            Exit::Unknown => 7,
+            Exit::Internal => 70,
+            Exit::Program(code) => code,
+        }
+    }
+
     pub(crate) fn of_failure(failure: &Failure) -> Self {
         match failure.code.as_ref() {
             // The input was fine; the tool broke its promise.
-            "OUTPUT_INVALID" | "CONFLICT" => return Exit::ToolFailed,
+            "OUTPUT_INVALID" | "CONFLICT" | "STAGING_REFUSED" => return Exit::ToolFailed,
+            "CANNOT_ENFORCE" | "RUNTIME_UNAVAILABLE" | "SANDBOX_FAILED" => {
+                return Exit::CannotEnforce;
+            }
             "PUBLISH_PENDING" => return Exit::Unknown,
+            // No limit of anybody's: something of ours was killed or broke.
+            "SANDBOX_LOST" => return Exit::Internal,
             _ => {}
         }
         match failure.class {

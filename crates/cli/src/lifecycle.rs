@@ -1,33 +1,58 @@
 //! One call as a person reads it: what happened at each step, and why.
 
 use countersign_host::Home;
-use countersign_journal::StoredEntry;
 use countersign_model::effect::{Effect, Payload};
-use countersign_model::event::{CallEvent, Declared, Fact, Started};
+use countersign_model::event::{CallEvent, Connection, Declared, Fact, Started};
 use countersign_model::record::CallSummary;
-use countersign_model::{Failure, Lifecycle, Timestamp};
+use countersign_model::{Failure, Lifecycle, ResourceLimits, Timestamp};
 
 use crate::ui::{BOLD, DIM, Done, Ui, WARN, bytes, inert, paint, state_style, wrap};
 
 /// The widest state, a mark and the spaces around them.
 const MARGIN: usize = 16;
 
+/// Changes listed; a program can make thousands.
+const EFFECTS: usize = 50;
+
 /// Violations listed below the first; a person reads no further.
 const SHOWN: usize = 20;
 
+/// Lines of a program's diagnostic stream that are shown: its end says most.
+const SAID_LINES: usize = 12;
+const SAID_BYTES: usize = 2 << 10;
+
+/// How much is told of a program's sandbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Detail {
+    /// What the caller has to know.
+    Brief,
+    /// Also how every barrier was kept, and what was said by a program that succeeded.
+    Full,
+}
+
 /// Prints the life of a call from its journal entries.
-pub(crate) fn print(ui: Ui, summary: &CallSummary, entries: &[StoredEntry]) -> Done {
+pub(crate) fn print(ui: Ui, home: &Home, summary: &CallSummary, detail: Detail) -> Done {
+    let entries = home.store.call_entries(summary.execution)?;
     ui.line(title(summary))?;
-    for stored in entries {
-        if let Fact::Call(call) = &stored.entry.fact {
-            print_step(ui, &call.event, stored.entry.time, summary.declared_at)?;
-        }
+    for stored in &entries {
+        let Fact::Call(call) = &stored.entry.fact else { continue };
+        print_step(ui, &call.event, stored.entry.time, summary.declared_at, detail)?;
+        let said = match &call.event {
+            CallEvent::Committed(done) if detail == Detail::Full => done.stderr,
+            CallEvent::RolledBack(back) => back.stderr,
+            _ => None,
+        };
+        let said = said.and_then(|said| home.payload(summary.execution, &said).ok());
+        said_last(ui, &said.map(|bytes| end_of(&bytes)).unwrap_or_default())?;
     }
     if summary.is_unknown() {
-        let text = format!(
-            "the call is recorded, but its change may not be in place: look at {}",
-            summary.unsettled.join(", ")
-        );
+        let text = match summary.unsettled.is_empty() {
+            true => "the call may have reached other hosts before its end: look there".to_owned(),
+            false => format!(
+                "the call is recorded, but its change may not be in place: look at {}",
+                summary.unsettled.join(", ")
+            ),
+        };
         ui.line(wrap(&format!("{} {}", paint(WARN, "outcome unknown:"), inert(&text)), 2))?;
     }
     Ok(())
@@ -39,7 +64,7 @@ fn title(call: &CallSummary) -> String {
     wrap(&format!("{tool} as {}{root}", call.principal), 0)
 }
 
-fn print_step(ui: Ui, event: &CallEvent, at: Timestamp, start: Timestamp) -> Done {
+fn print_step(ui: Ui, event: &CallEvent, at: Timestamp, start: Timestamp, detail: Detail) -> Done {
     let after = paint(DIM, format!("+{} ms", at.millis_since(start)));
     let Some(state) = event.leads_to() else {
         return effects(ui, event);
@@ -47,8 +72,80 @@ fn print_step(ui: Ui, event: &CallEvent, at: Timestamp, start: Timestamp) -> Don
     let style = state_style(state);
     let head = format!("  {} {}", paint(style, mark(state)), paint(style, format!("{state:<11}")));
     ui.line(wrap(&format!("{head} {} {after}", explain(event)), MARGIN - 2))?;
-    if let CallEvent::Failed { error } | CallEvent::Denied { error } = event {
-        return details(ui, error);
+    match event {
+        CallEvent::Failed { error } | CallEvent::Denied { error } => details(ui, error),
+        CallEvent::Started(started) => sandbox(ui, started, detail),
+        CallEvent::RolledBack(back) => {
+            connections(ui, &back.connections)?;
+            details(ui, &back.error)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// One more line below a step.
+fn below(ui: Ui, text: &str) -> Done {
+    ui.line(wrap(&format!("{:MARGIN$}{}", "", paint(DIM, text)), MARGIN))
+}
+
+/// What holds a program back. What does not is said in any case.
+fn sandbox(ui: Ui, started: &Started, detail: Detail) -> Done {
+    if detail == Detail::Full
+        && let Some(plan) = started.plan
+    {
+        let show = "see `countersign execution plan`";
+        below(ui, &format!("plan {} ({}); {show}", plan.digest.short(), bytes(plan.size)))?;
+        below(ui, &format!("limits {}", limits(&started.limits)))?;
+        for (name, how) in &started.enforcement.sandbox {
+            below(ui, &format!("{:<10} {}", inert(name), inert(how)))?;
+        }
+    }
+    if !started.hosts.is_empty() {
+        below(ui, &format!("may reach {}", inert(&started.hosts.join(", "))))?;
+    }
+    for name in &started.enforcement.weaker {
+        let text = format!("{} is not enforced here, as the declaration allows", inert(name));
+        ui.line(wrap(&format!("{:MARGIN$}{}", "", paint(WARN, text)), MARGIN))?;
+    }
+    Ok(())
+}
+
+/// Every attempt to reach a host, and what came of it.
+fn connections(ui: Ui, connections: &[Connection]) -> Done {
+    for made in connections.iter().take(SHOWN) {
+        let host = if made.host.is_empty() { "nothing" } else { &made.host };
+        let address =
+            made.address.as_ref().map_or(String::new(), |at| format!(" at {}", inert(at)));
+        let target = format!("{}:{}{address} by {}", inert(host), made.port, inert(&made.protocol));
+        let flow = format!("{} sent, {} received", bytes(made.sent), bytes(made.received));
+        match &made.denied {
+            None => below(ui, &format!("reached {target}: {flow}"))?,
+            Some(code) if made.sent + made.received > 0 => {
+                below(ui, &format!("cut off from {target}: {flow} [{}]", inert(code)))?;
+            }
+            Some(code) => below(ui, &format!("kept from {target} [{}]", inert(code)))?,
+        }
+    }
+    match connections.len().saturating_sub(SHOWN) {
+        0 => Ok(()),
+        more => below(ui, &format!("and {more} more attempts; --json shows them all")),
+    }
+}
+
+fn end_of(bytes: &[u8]) -> String {
+    let from = bytes.len().saturating_sub(SAID_BYTES);
+    String::from_utf8_lossy(bytes.get(from..).unwrap_or_default()).into_owned()
+}
+
+/// The last lines that a program said, each marked as not ours.
+fn said_last(ui: Ui, said: &str) -> Done {
+    let lines: Vec<&str> = said.lines().filter(|line| !line.trim().is_empty()).collect();
+    let skipped = lines.len().saturating_sub(SAID_LINES);
+    if !lines.is_empty() {
+        below(ui, "it said on standard error:")?;
+    }
+    for line in lines.into_iter().skip(skipped) {
+        ui.line(wrap(&format!("{:MARGIN$}{} {}", "", paint(DIM, "│"), inert(line)), MARGIN))?;
     }
     Ok(())
 }
@@ -127,6 +224,25 @@ fn explain_started(started: &Started) -> String {
     )
 }
 
+/// Every limit that a declaration names, on one line.
+pub(crate) fn limits(limits: &ResourceLimits) -> String {
+    let size = |name: &str, size: Option<u64>| size.map(|size| format!("{name} {}", bytes(size)));
+    let count = |what: &str, count: Option<u64>| count.map(|count| format!("{count} {what}"));
+    let ms = limits.max_cpu_time.map(|ms| format!("{ms} ms of processor time"));
+    let first = [format!("{} ms", limits.max_execution_time), bytes(limits.max_memory)];
+    let more = [
+        ms,
+        count("processes", limits.max_processes.map(u64::from)),
+        count("threads", limits.max_threads.map(u64::from)),
+        count("open files", limits.max_file_descriptors.map(u64::from)),
+        size("files up to", limits.max_file_size),
+        size("all files up to", limits.max_total_size),
+        count("files made", limits.max_inodes),
+        size("output up to", limits.max_output),
+    ];
+    first.into_iter().chain(more.into_iter().flatten()).collect::<Vec<_>>().join(", ")
+}
+
 fn payload(payload: Payload) -> String {
     format!("{} ({})", payload.digest.short(), bytes(payload.size))
 }
@@ -155,11 +271,25 @@ fn details(ui: Ui, error: &Failure) -> Done {
 
 fn effects(ui: Ui, event: &CallEvent) -> Done {
     let CallEvent::Committed(committed) = event else { return Ok(()) };
-    for effect in &committed.effects {
+    connections(ui, &committed.connections)?;
+    for effect in committed.effects.iter().take(EFFECTS) {
         let text = match effect {
-            Effect::DirectoryCreated { path } => format!("made {}/", inert(path)),
+            Effect::DirectoryCreated { path, .. } => format!("made {}/", inert(path)),
+            Effect::DirectoryChanged { path, before, after } => {
+                format!("changed {}/ to {after:o} (was {before:o})", inert(path))
+            }
+            Effect::DirectoryDeleted { path, .. } => format!("deleted {}/", inert(path)),
+            Effect::LinkWritten { path, after, .. } => {
+                format!("linked {} to {}", inert(path), inert(after))
+            }
+            Effect::LinkDeleted { path, .. } => format!("deleted the link {}", inert(path)),
             Effect::FileWritten { path, before: None, after } => {
                 format!("created {} ({})", inert(path), bytes(after.size))
+            }
+            Effect::FileWritten { path, before: Some(before), after }
+                if before.digest == after.digest =>
+            {
+                format!("changed {} to {:o} (was {:o})", inert(path), after.mode, before.mode)
             }
             Effect::FileWritten { path, before: Some(before), after } => {
                 format!(
@@ -173,13 +303,19 @@ fn effects(ui: Ui, event: &CallEvent) -> Done {
             Effect::StatePut { key, .. } => format!("set {}", inert(key)),
             Effect::StateDeleted { key, .. } => format!("removed {}", inert(key)),
         };
-        ui.line(wrap(&format!("{:MARGIN$}{}", "", paint(DIM, text)), MARGIN))?;
+        below(ui, &text)?;
     }
-    Ok(())
-}
-
-/// Fetches and prints a call that is in the journal.
-pub(crate) fn print_from(ui: Ui, home: &Home, summary: &CallSummary) -> Done {
-    let entries = home.store.call_entries(summary.execution)?;
-    print(ui, summary, &entries)
+    match committed.effects.len().saturating_sub(EFFECTS) {
+        0 => {}
+        more => below(ui, &format!("and {more} more changes; --json shows them all"))?,
+    }
+    for artifact in committed.artifacts.iter().take(SHOWN) {
+        below(ui, &format!("left /out/{} ({})", inert(&artifact.name), bytes(artifact.size)))?;
+    }
+    match committed.artifacts.len().saturating_sub(SHOWN) {
+        0 => Ok(()),
+        more => {
+            below(ui, &format!("and {more} more; `countersign execution artifacts` lists them"))
+        }
+    }
 }

@@ -3,8 +3,13 @@
 mod bench;
 mod commands;
 mod exit;
+mod gateway;
 mod lifecycle;
+mod live;
 mod output_file;
+mod plan_text;
+mod sandbox;
+mod signals;
 mod ui;
 
 use std::error::Error;
@@ -48,6 +53,10 @@ pub(crate) struct Context {
 }
 
 fn main() -> ExitCode {
+    // Before anything that opens files, starts threads or reads settings: a launcher has none.
+    if let Some(code) = sandbox::launcher() {
+        return code;
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
@@ -77,14 +86,14 @@ fn main() -> ExitCode {
             Exit::Internal
         }
     };
-    ExitCode::from(exit as u8)
+    ExitCode::from(exit.code())
 }
 
 /// Help and version are no errors; a wrong command line is one like any other.
 fn usage(error: &clap::Error) -> ExitCode {
     if !error.use_stderr() {
         let _ = error.print();
-        return ExitCode::from(Exit::Done as u8);
+        return ExitCode::from(Exit::Done.code());
     }
     let json = std::env::args_os().any(|argument| argument == "--json");
     // A value that one of our own parsers refused comes with its own code and hint.
@@ -101,7 +110,7 @@ fn usage(error: &clap::Error) -> ExitCode {
         }
         None => ui::usage(error),
     }
-    ExitCode::from(Exit::Invalid as u8)
+    ExitCode::from(Exit::Invalid.code())
 }
 
 const SEE_HELP: &str = "see `countersign --help`";

@@ -172,11 +172,22 @@ pub(crate) fn inert(text: &str) -> String {
         match c {
             '\n' => shown.push_str("\\n"),
             '\t' => shown.push_str("\\t"),
-            c if c.is_control() || is_deceptive(c) => {
+            c if is_harmful(c) => {
                 let _ = write!(shown, "\\u{{{:x}}}", u32::from(c));
             }
             c => shown.push(c),
         }
+    }
+    shown
+}
+
+/// As [`inert`], for text that has lines: their ends, and tabs, stay what they are.
+pub(crate) fn inert_lines(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for part in text.split_inclusive(['\n', '\t']) {
+        let end = part.trim_end_matches(['\n', '\t']);
+        shown.push_str(&inert(end));
+        shown.push_str(part.get(end.len()..).unwrap_or_default());
     }
     shown
 }
@@ -199,6 +210,11 @@ fn escaped(json: String) -> String {
         }
     }
     safe
+}
+
+/// Whether a character commands a terminal, hides, or reorders what stands around it.
+pub(crate) fn is_harmful(c: char) -> bool {
+    c.is_control() || is_deceptive(c)
 }
 
 fn is_deceptive(c: char) -> bool {
@@ -310,6 +326,7 @@ mod tests {
     fn hidden_and_reordering_characters_are_shown() {
         assert_eq!(inert("a\u{202e}b\u{1b}[31m\n"), "a\\u{202e}b\\u{1b}[31m\\n");
         assert_eq!(inert("naïve 日本"), "naïve 日本");
+        assert_eq!(inert_lines("a\tb\r\n\n\u{1b}c\n"), "a\tb\\u{d}\n\n\\u{1b}c\n");
     }
 
     #[test]

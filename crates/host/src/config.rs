@@ -1,7 +1,7 @@
 //! `countersign.toml`. Every key has a default; a key that is not known is an error, because a
 //! misspelt limit is a limit that does not hold.
 
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 
 use countersign_model::Failure;
 use countersign_model::json::JsonLimits;
@@ -14,7 +14,23 @@ pub const DEFAULT: &str = include_str!("../countersign.default.toml");
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     pub input: InputConfig,
+    pub network: NetworkConfig,
     pub retry: RetryConfig,
+    pub sandbox: SandboxConfig,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct NetworkConfig {
+    /// Networks inside of which addresses may be reached although they are private.
+    pub private: Vec<String>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SandboxConfig {
+    /// Paths of this machine that programs may read, beside those that all programs need.
+    pub show: Vec<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, Deserialize)]
@@ -57,6 +73,15 @@ const MAX_INPUT_BYTES: usize = 16 << 20;
 const MAX_INPUT_DEPTH: usize = 128;
 const MAX_RETRIES: u32 = 10;
 
+/// What a sandbox has of its own: whatever is shown beneath these could not be seen.
+const TAKEN: [&str; 7] = ["/dev", "/in", "/out", "/proc", "/tmp", "/tool", "/workspace"];
+
+fn can_be_shown(path: &Path) -> bool {
+    let plain = path.components().skip(1).all(|part| matches!(part, Component::Normal(_)));
+    let taken = TAKEN.iter().any(|taken| path.starts_with(taken));
+    path.is_absolute() && plain && !taken && path != Path::new("/")
+}
+
 impl Config {
     pub fn load(path: &Path) -> Result<Self, Failure> {
         let invalid = |why: String| {
@@ -84,6 +109,13 @@ impl Config {
             ("retry.base_delay_ms", self.retry.base_delay_ms, 0, 60_000),
             ("retry.max_delay_ms", self.retry.max_delay_ms, self.retry.base_delay_ms, 600_000),
         ];
+        if let Some(path) = self.sandbox.show.iter().find(|path| !can_be_shown(path)) {
+            return Err(format!(
+                "`sandbox.show` names `{}`; name absolute paths without `..` that are not beneath {}",
+                path.display(),
+                TAKEN.join(", ")
+            ));
+        }
         match bounds.iter().find(|(_, value, least, most)| value < least || value > most) {
             Some((key, value, least, most)) => {
                 Err(format!("`{key}` is {value}; it must be between {least} and {most}"))
@@ -117,6 +149,10 @@ mod tests {
             ("[inputs]\n", "inputs"),
             ("[retry]\nmax_retries = 99\n", "between 0 and 10"),
             ("[input]\nmax_bytes = \"1M\"\n", "max_bytes"),
+            ("[sandbox]\nshow = [\"opt\"]\n", "`opt`"),
+            ("[sandbox]\nshow = [\"/opt\", \"/tmp/x\"]\n", "`/tmp/x`"),
+            ("[sandbox]\nshow = [\"/opt/../tmp\"]\n", "sandbox.show"),
+            ("[sandbox]\nshow = [\"/\"]\n", "sandbox.show"),
         ] {
             let failure = load(text).unwrap_err();
             assert_eq!(failure.code, "CONFIG_INVALID");

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use countersign_journal::{Batch, Blobs, JournalError, NoteSigner, SqliteStore, Store, keys};
+use countersign_model::digest::Hasher;
 use countersign_model::effect::Payload;
 use countersign_model::event::{Fact, HomeEvent};
 use countersign_model::{ExecutionId, Failure, HomeId};
@@ -101,6 +102,28 @@ impl Home {
         Layout(&self.path).hosts()
     }
 
+    /// Where compiled WebAssembly is kept between processes.
+    pub fn wasm_cache(&self) -> PathBuf {
+        Layout(&self.path).state().join("cache").join("wasm")
+    }
+
+    /// A secret for one purpose, which tells nothing about the key that it is made from.
+    pub fn derive_key(&self, purpose: &str) -> [u8; 32] {
+        let mut hasher = Hasher::default();
+        hasher.update(purpose.as_bytes());
+        hasher.update(&[0]);
+        hasher.update(&self.journal_key.signing_key().to_bytes());
+        hasher.finish().into_bytes()
+    }
+
+    /// Where output of programs that is too long for memory goes, in files without names.
+    pub fn staging(&self) -> PathBuf {
+        let staging = Layout(&self.path).staging();
+        // Homes made by older versions lack it; without it, such output is kept in memory.
+        let _ = DirBuilder::new().mode(0o700).recursive(true).create(&staging);
+        staging
+    }
+
     pub(crate) fn recovery_lock(&self) -> PathBuf {
         Layout(&self.path).recovery_lock()
     }
@@ -125,6 +148,20 @@ impl Home {
         match self.store.payload(execution, &payload.digest)? {
             Some(bytes) => Ok(bytes),
             None => Ok(self.blobs.get(&payload.digest)?),
+        }
+    }
+
+    /// Writes such a value to `target` without holding a large one in memory. When this fails, a
+    /// part of it may have been written.
+    pub fn copy_payload(
+        &self,
+        execution: ExecutionId,
+        payload: &Payload,
+        target: &mut dyn Write,
+    ) -> Result<(), Failure> {
+        match self.store.payload(execution, &payload.digest)? {
+            Some(bytes) => Ok(target.write_all(&bytes).map_err(JournalError::from)?),
+            None => Ok(self.blobs.copy_to(&payload.digest, target)?),
         }
     }
 }
@@ -165,6 +202,9 @@ impl Layout<'_> {
     }
     fn hosts(self) -> PathBuf {
         self.state().join("hosts")
+    }
+    fn staging(self) -> PathBuf {
+        self.state().join("staging")
     }
     fn recovery_lock(self) -> PathBuf {
         self.state().join("recovery.lock")

@@ -9,6 +9,7 @@ use countersign_journal::JournalError;
 use countersign_journal::presence::Presence;
 use countersign_model::{ExecutionId, Failure, GrantBook, HostId};
 
+use crate::backends::Backends;
 use crate::builtin;
 use crate::clock::{Clock, SystemClock};
 use crate::home::Home;
@@ -22,6 +23,7 @@ pub struct Host {
     pub(crate) home: Home,
     pub(crate) registry: Registry,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) backends: Backends,
     pub(crate) workers: Workers,
     pub(crate) resources: Resources,
     /// Announced by the first call that runs.
@@ -46,11 +48,22 @@ impl Host {
 
     /// As [`open`](Self::open), with tools and clock of the caller's choice.
     pub fn start(home: Home, handlers: &Handlers, clock: Arc<dyn Clock>) -> Result<Self, Failure> {
+        Self::start_with(home, handlers, clock, Backends::default())
+    }
+
+    /// As [`start`](Self::start), with what runs programs.
+    pub fn start_with(
+        home: Home,
+        handlers: &Handlers,
+        clock: Arc<dyn Clock>,
+        backends: Backends,
+    ) -> Result<Self, Failure> {
         let registry = Registry::load(&home.tools(), handlers)?;
         let mut host = Host {
             home,
             registry,
             clock,
+            backends,
             workers: Workers::default(),
             resources: Resources::default(),
             presence: OnceLock::new(),
@@ -74,6 +87,10 @@ impl Host {
 
     pub fn registry(&self) -> &Registry {
         &self.registry
+    }
+
+    pub fn backends(&self) -> &Backends {
+        &self.backends
     }
 
     pub fn clock(&self) -> &dyn Clock {

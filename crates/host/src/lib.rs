@@ -3,6 +3,7 @@
 //! No sockets and no terminal: front doors parse what they receive into a [`CallCommand`] and
 //! render the [`Outcome`].
 
+pub mod backends;
 pub mod builtin;
 mod caches;
 pub mod clock;
@@ -10,10 +11,14 @@ pub mod config;
 pub mod grants;
 pub mod home;
 pub mod host;
+mod inert;
 pub mod inspect;
+mod manifest;
 mod meter;
 pub mod path;
+pub mod pinned;
 pub mod pipeline;
+pub mod program;
 mod publish;
 mod recorder;
 pub mod recovery;
@@ -24,11 +29,14 @@ mod snapshot;
 pub mod stats;
 mod telemetry;
 pub mod tool;
+pub mod trial;
 mod workers;
 
+pub use backends::Backends;
 pub use clock::{Clock, SystemClock};
 pub use home::Home;
 pub use host::Host;
 pub use meter::Cancel;
 pub use pipeline::{CallCommand, Outcome, Receipt};
-pub use registry::{Handlers, Registry, Tool};
+pub use program::{ProgramRuntime, ProgramTool};
+pub use registry::{Handlers, Implementation, Registry, Tool};

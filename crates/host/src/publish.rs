@@ -1,11 +1,14 @@
 //! Publishing committed effects. Idempotent: recovery runs it again after a crash.
 
+use std::collections::HashSet;
+use std::fs::File;
+
 use countersign_journal::Blobs;
-use countersign_model::effect::Effect;
+use countersign_model::effect::{Effect, Image};
 use countersign_model::{ExecutionId, Failure};
 
 use crate::path::RelPath;
-use crate::root::Root;
+use crate::root::{Root, Standing};
 
 /// What to do about an effect that cannot be brought about now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,6 +19,9 @@ pub(crate) enum Patience {
     GiveUp,
 }
 
+/// Up to so many changes are synced each by itself; for more it is cheaper to sync everything twice.
+const ONE_BY_ONE: usize = 32;
+
 /// Brings every effect about and returns the paths that had to be left alone, because they held
 /// neither what was there before the call nor what the call wrote.
 pub(crate) fn publish(
@@ -25,66 +31,208 @@ pub(crate) fn publish(
     effects: &[Effect],
     patience: Patience,
 ) -> Result<Vec<String>, Failure> {
-    let mut unsettled = Vec::new();
-    for (index, effect) in effects.iter().enumerate() {
-        if !effect.needs_publishing() {
-            continue;
-        }
-        let temporary = format!(".countersign-{execution}-{index}");
-        let settled = root
+    let many = effects.iter().filter(|effect| effect.needs_publishing()).count() > ONE_BY_ONE;
+    let together = root.ok().filter(|_| many).and_then(|root| root.for_many().ok());
+    let root = together.as_ref().map_or(root, Ok);
+    let made = effects.iter().filter(|effect| !effect.is_removal()).map(Effect::target).collect();
+    let (unsettled, aside) = (Vec::new(), Vec::new());
+    let mut publisher = Publisher { root, execution, patience, made, unsettled, aside };
+    for (index, effect) in effects.iter().enumerate().filter(|(_, e)| e.needs_publishing()) {
+        let temporary = publisher.temporary(index);
+        let done = root
             .map_err(Clone::clone)
             .and_then(|root| publish_one(root, blobs, effect, &temporary));
-        match settled {
-            Ok(true) => continue,
-            Ok(false) => {}
-            Err(failure) if patience == Patience::Wait && !is_final(&failure) => {
-                return Err(pending(&failure, execution));
+        publisher.settle(index, effect, done)?;
+    }
+    publisher.finish()
+}
+
+/// What became of one effect.
+enum Done {
+    Settled,
+    /// The path holds something that is not ours to overwrite.
+    NotOurs,
+    /// Written beside its place, to be put there when it is on disk.
+    Aside,
+}
+
+impl Done {
+    fn settled_if(is_settled: bool) -> Self {
+        if is_settled { Done::Settled } else { Done::NotOurs }
+    }
+}
+
+struct Publisher<'p> {
+    root: Result<&'p Root, &'p Failure>,
+    execution: ExecutionId,
+    patience: Patience,
+    /// Where something comes to stand.
+    made: HashSet<&'p str>,
+    unsettled: Vec<String>,
+    aside: Vec<(usize, &'p Effect)>,
+}
+
+impl<'p> Publisher<'p> {
+    fn temporary(&self, index: usize) -> String {
+        format!(".countersign-{}-{index}", self.execution)
+    }
+
+    fn settle(
+        &mut self,
+        index: usize,
+        effect: &'p Effect,
+        done: Result<Done, Failure>,
+    ) -> Result<(), Failure> {
+        // Where something else comes to stand, an earlier try may have put it there already. The
+        // effect that puts it there is the one to tell.
+        let deferred = effect.is_removal() && self.made.contains(effect.target());
+        match done {
+            Ok(Done::Settled) => return Ok(()),
+            Ok(Done::NotOurs) if deferred => return Ok(()),
+            Ok(Done::NotOurs) => {}
+            Ok(Done::Aside) => {
+                self.aside.push((index, effect));
+                return Ok(());
+            }
+            Err(failure) if self.patience == Patience::Wait && !is_final(&failure) => {
+                return Err(pending(&failure, self.execution));
             }
             Err(failure) => {
+                let execution = self.execution;
                 tracing::error!(%execution, target = effect.target(), %failure, "not published");
             }
         }
-        if let (Ok(root), Ok(path)) = (root, RelPath::parse(effect.target())) {
+        if let (Ok(root), Ok(path)) = (self.root, RelPath::parse(effect.target())) {
             // A publisher that died may have left its half-written file beside it.
-            root.discard(&path, &temporary);
+            root.discard(&path, &self.temporary(index));
         }
-        unsettled.push(effect.target().to_owned());
+        self.unsettled.push(effect.target().to_owned());
+        Ok(())
     }
-    Ok(unsettled)
+
+    /// Many changes share their syncs: contents first, so that a name never stands for less than all
+    /// of its file, and then everything.
+    fn finish(mut self) -> Result<Vec<String>, Failure> {
+        let (Ok(root), execution) = (self.root, self.execution) else { return Ok(self.unsettled) };
+        if !root.is_for_many() {
+            return Ok(self.unsettled);
+        }
+        let sync = || root.sync_all().map_err(|failure| pending(&failure, execution));
+        sync()?;
+        for (index, effect) in std::mem::take(&mut self.aside) {
+            let placed = RelPath::parse(effect.target())
+                .and_then(|path| root.put_in_place(&path, &self.temporary(index)));
+            self.settle(index, effect, placed.map(|()| Done::Settled))?;
+        }
+        sync()?;
+        Ok(self.unsettled)
+    }
 }
 
-/// `false` if the path holds something that is not ours to overwrite.
 fn publish_one(
     root: &Root,
     blobs: &Blobs,
     effect: &Effect,
     temporary: &str,
-) -> Result<bool, Failure> {
-    match effect {
-        Effect::DirectoryCreated { path } => root.make_directory(&RelPath::parse(path)?),
-        Effect::FileWritten { path, before, after } => {
-            let path = RelPath::parse(path)?;
-            if root.is_still(&path, Some(*after))? {
-                return Ok(true);
-            }
-            if !root.is_still(&path, *before)? {
-                return Ok(false);
-            }
-            root.replace(&path, &blobs.get(&after.digest)?, after.mode, temporary)?;
-            Ok(true)
+) -> Result<Done, Failure> {
+    let path = || RelPath::parse(effect.target());
+    let settled = match effect {
+        Effect::DirectoryChanged { before, after, .. } => {
+            change_directory(root, &path()?, *before, *after)
         }
-        Effect::FileDeleted { path, before } => {
-            let path = RelPath::parse(path)?;
-            if root.is_still(&path, None)? {
-                return Ok(true);
-            }
-            let ours = root.is_still(&path, Some(*before))?;
-            if ours {
-                root.remove(&path)?;
-            }
-            Ok(ours)
+        Effect::DirectoryCreated { mode, .. } => make_directory(root, &path()?, *mode),
+        Effect::DirectoryDeleted { .. } => match root.standing(&path()?)? {
+            Standing::Nothing => Ok(true),
+            Standing::Directory { .. } => root.remove_directory(&path()?),
+            _ => Ok(false),
+        },
+        Effect::FileWritten { before, after, .. } => {
+            return write_file(root, blobs, &path()?, (*before, *after), temporary);
         }
+        Effect::FileDeleted { before, .. } => delete_file(root, &path()?, *before),
+        Effect::LinkWritten { before, after, .. } => {
+            write_link(root, &path()?, (before.as_deref(), after), temporary)
+        }
+        Effect::LinkDeleted { before, .. } => delete_link(root, &path()?, before),
         Effect::StatePut { .. } | Effect::StateDeleted { .. } => Ok(true),
+    };
+    settled.map(Done::settled_if)
+}
+
+/// `false`, here and below, if the path holds something that is not ours to overwrite.
+fn change_directory(root: &Root, path: &RelPath, before: u32, after: u32) -> Result<bool, Failure> {
+    match root.standing(path)? {
+        Standing::Directory { mode } if mode == after => Ok(true),
+        Standing::Directory { mode } if mode == before => root.set_mode(path, after),
+        _ => Ok(false),
+    }
+}
+
+fn make_directory(root: &Root, path: &RelPath, mode: Option<u32>) -> Result<bool, Failure> {
+    match (root.standing(path)?, mode) {
+        (Standing::Directory { mode: now }, Some(mode)) if now == mode => Ok(true),
+        // Made by an earlier try that did not come to set its permissions.
+        (Standing::Directory { .. }, Some(mode)) => root.set_mode(path, mode),
+        _ => root.make_directory(path, mode),
+    }
+}
+
+fn write_file(
+    root: &Root,
+    blobs: &Blobs,
+    path: &RelPath,
+    (before, after): (Option<Image>, Image),
+    temporary: &str,
+) -> Result<Done, Failure> {
+    if root.holds(path, after)? {
+        return Ok(Done::Settled);
+    }
+    let ours = match before {
+        Some(before) => root.holds(path, before)?,
+        None => root.standing(path)? == Standing::Nothing,
+    };
+    if !ours {
+        return Ok(Done::NotOurs);
+    }
+    let content = |file: &mut File| Ok(blobs.copy_to(&after.digest, file)?);
+    root.write_aside(path, after.mode, temporary, content)?;
+    if root.is_for_many() {
+        return Ok(Done::Aside);
+    }
+    root.put_in_place(path, temporary).map(|()| Done::Settled)
+}
+
+fn delete_file(root: &Root, path: &RelPath, before: Image) -> Result<bool, Failure> {
+    match root.standing(path)? {
+        Standing::Nothing => Ok(true),
+        Standing::File if root.holds(path, before)? => root.remove(path).map(|()| true),
+        _ => Ok(false),
+    }
+}
+
+fn write_link(
+    root: &Root,
+    path: &RelPath,
+    (before, after): (Option<&str>, &str),
+    temporary: &str,
+) -> Result<bool, Failure> {
+    let ours = match root.standing(path)? {
+        Standing::Link(target) if target == after.as_bytes() => return Ok(true),
+        Standing::Link(target) => Some(target.as_slice()) == before.map(str::as_bytes),
+        Standing::Nothing => before.is_none(),
+        _ => false,
+    };
+    if ours {
+        root.write_link(path, after, temporary)?;
+    }
+    Ok(ours)
+}
+
+fn delete_link(root: &Root, path: &RelPath, before: &str) -> Result<bool, Failure> {
+    match root.standing(path)? {
+        Standing::Nothing => Ok(true),
+        Standing::Link(target) if target == before.as_bytes() => root.remove(path).map(|()| true),
+        _ => Ok(false),
     }
 }
 

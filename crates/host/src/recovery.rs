@@ -66,6 +66,9 @@ impl Host {
         if let Err(error) = presence::sweep(&self.home.hosts()) {
             tracing::warn!(%error, "the files of dead processes could not be removed");
         }
+        if let Err(error) = self.home.blobs.sweep() {
+            tracing::warn!(%error, "contents that were half written could not be removed");
+        }
         Ok(recovered)
     }
 
@@ -165,7 +168,8 @@ impl Host {
         root: Option<&Root>,
         running: Option<&Running>,
     ) -> Result<(), Finish> {
-        recorder.note(CallEvent::Aborted { error: host_died() })?;
+        let connected = running.is_some_and(|running| running.connected);
+        recorder.note(CallEvent::Aborted { error: host_died(connected) })?;
         self.roll_back(recorder, root, running)
     }
 
@@ -179,14 +183,20 @@ impl Host {
             Some(running) => (running.writes.clone(), Some(running.before)),
             None => (WriteSet::default(), None),
         };
+        // What it sent out, and whether, went with the process that knew.
+        let connected = running.is_some_and(|running| running.connected);
         let after = digest_now(root, &writes, &*self.home.store);
         recorder.note(CallEvent::RolledBack(RolledBack {
-            error: recorder.summary().error.clone().unwrap_or_else(host_died),
+            error: recorder.summary().error.clone().unwrap_or_else(|| host_died(connected)),
             before: before.unwrap_or(after),
             after,
             usage: Usage::default(),
             duration_ms: recorder.elapsed_ms(),
             retry: None,
+            connections: Vec::new(),
+            stdout: None,
+            stderr: None,
+            unknown: connected,
         }))?;
         Ok(recorder.flush()?)
     }
@@ -234,7 +244,14 @@ impl Recovered {
     }
 }
 
-fn host_died() -> Failure {
+fn host_died(connected: bool) -> Failure {
+    let hint = match connected {
+        false => "nothing of the call was kept; call again",
+        true => {
+            "nothing of the call was kept here, but it may have reached other hosts: look there \
+             before you call again"
+        }
+    };
     Failure::execution("HOST_DIED", "the process that ran the call ended before the call did")
-        .hint("nothing of the call was kept; call again")
+        .hint(hint)
 }

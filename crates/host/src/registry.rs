@@ -9,9 +9,14 @@ use std::sync::Arc;
 use countersign_model::{
     CompiledSchema, Declaration, Digest, Failure, Finding, Runtime, ToolId, ToolRef,
 };
+use countersign_sandbox::Spec;
 use semver::Version;
 use serde_json::json;
 
+use crate::home::Home;
+use crate::pinned::PinnedFiles;
+use crate::program::{ProgramRuntime, ProgramTool};
+use crate::root::Root;
 use crate::tool::NativeTool;
 
 /// A declared tool, ready to be called: schemas compiled, implementation found.
@@ -22,7 +27,51 @@ pub struct Tool {
     pub source: PathBuf,
     pub(crate) input: CompiledSchema,
     pub(crate) output: CompiledSchema,
-    pub(crate) native: Arc<dyn NativeTool>,
+    pub implementation: Implementation,
+}
+
+/// What does the work.
+#[derive(Debug, Clone)]
+pub enum Implementation {
+    /// Code of ours, inside this process.
+    Native(Arc<dyn NativeTool>),
+    /// Anybody's code, in a sandbox.
+    Program(Arc<ProgramTool>),
+}
+
+impl Tool {
+    /// The digest of a program's own files.
+    pub fn files_digest(&self) -> Option<Digest> {
+        match &self.implementation {
+            Implementation::Native(_) => None,
+            Implementation::Program(program) => program.files.digest,
+        }
+    }
+
+    /// The sandbox that a call of this tool beneath `root` asks for. A home in there is hidden.
+    pub fn spec_beneath(&self, root: &Root, home: &Home) -> Result<Spec, Failure> {
+        let spec = self.spec(Some(Path::new(root.path())), home)?;
+        let hidden = match spec.workspace {
+            Some(_) => root.home_beneath(home.path())?,
+            None => None,
+        };
+        Ok(Spec { hidden: hidden.iter().map(ToString::to_string).collect(), ..spec })
+    }
+
+    /// The sandbox that a call asks for, with the workspace, if it has one, called by any name.
+    pub fn spec(&self, workspace: Option<&Path>, home: &Home) -> Result<Spec, Failure> {
+        match &self.implementation {
+            Implementation::Program(program) => {
+                program.spec(&self.declaration, workspace, &home.config.sandbox.show)
+            }
+            Implementation::Native(_) => {
+                let id = &self.declaration.id;
+                let message = format!("`{id}` is built in: it runs inside of the host, in no box");
+                Err(Failure::validation("NOT_SANDBOXED", message)
+                    .hint("name a tool whose runtime is `process` or `wasm`"))
+            }
+        }
+    }
 }
 
 /// The implementations that declarations may name as `runtime.handler`.
@@ -69,7 +118,7 @@ impl Registry {
     pub fn load(directory: &Path, handlers: &Handlers) -> Result<Self, Failure> {
         let mut registry = Registry::default();
         for source in declaration_files(directory)? {
-            match load_tool(&source, handlers) {
+            match load_tool(&source, directory, handlers) {
                 Ok(tool) => registry.add(tool),
                 Err(findings) => registry.broken.push(Broken { source, findings }),
             }
@@ -173,16 +222,35 @@ fn declaration_files(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(files)
 }
 
-fn load_tool(source: &Path, handlers: &Handlers) -> Result<Tool, Vec<Finding>> {
+/// Everything that is wrong with one declaration: with itself, with what it names, and with the
+/// files beside it, as if its folder stood in a home's `tools/`.
+pub fn check_file(source: &Path, handlers: &Handlers) -> Vec<Finding> {
+    let folder = match source.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let is_nested = source.file_name().is_some_and(|name| name == "tool.json");
+    let tools = if is_nested { folder.join("..") } else { folder.to_owned() };
+    load_tool(source, &tools, handlers).err().unwrap_or_default()
+}
+
+fn load_tool(source: &Path, tools: &Path, handlers: &Handlers) -> Result<Tool, Vec<Finding>> {
     let bytes = fs::read(source)
         .map_err(|e| vec![finding("FILE_UNREADABLE", "", format!("it cannot be read: {e}"))])?;
     let declaration = Declaration::parse(&bytes)?;
-    let Runtime::Builtin { handler } = &declaration.runtime;
-    let native = handlers.get(handler).cloned().ok_or_else(|| {
-        let names: Vec<_> = handlers.names().collect();
-        let message = format!("there is no built-in `{handler}`; there are {}", names.join(", "));
-        vec![finding("HANDLER_UNKNOWN", "/runtime/handler", message)]
-    })?;
+    let implementation = match &declaration.runtime {
+        Runtime::Builtin { handler } => Implementation::Native(native(handler, handlers)?),
+        Runtime::Process(process) => {
+            let files = pin(source, tools, process.files.as_deref(), None)?;
+            let runtime = ProgramRuntime::Process(process.clone());
+            Implementation::Program(Arc::new(ProgramTool { runtime, files }))
+        }
+        Runtime::Wasm(wasm) => {
+            let files = pin(source, tools, wasm.files.as_deref(), Some(&wasm.module))?;
+            let runtime = ProgramRuntime::Wasm(wasm.clone());
+            Implementation::Program(Arc::new(ProgramTool { runtime, files }))
+        }
+    };
     let compile = |schema, pointer: &str| {
         CompiledSchema::compile(schema)
             .map_err(|e| vec![finding("SCHEMA_INVALID", pointer, e.to_string())])
@@ -192,8 +260,34 @@ fn load_tool(source: &Path, handlers: &Handlers) -> Result<Tool, Vec<Finding>> {
         input: compile(&declaration.input_schema, "/inputSchema")?,
         output: compile(&declaration.output_schema, "/outputSchema")?,
         source: source.to_owned(),
-        native,
+        implementation,
         declaration,
+    })
+}
+
+fn native(handler: &str, handlers: &Handlers) -> Result<Arc<dyn NativeTool>, Vec<Finding>> {
+    handlers.get(handler).cloned().ok_or_else(|| {
+        let names: Vec<_> = handlers.names().collect();
+        let message = format!("there is no built-in `{handler}`; there are {}", names.join(", "));
+        vec![finding("HANDLER_UNKNOWN", "/runtime/handler", message)]
+    })
+}
+
+fn pin(
+    source: &Path,
+    tools: &Path,
+    files: Option<&str>,
+    module: Option<&str>,
+) -> Result<PinnedFiles, Vec<Finding>> {
+    let base = source.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(tools);
+    PinnedFiles::read(base, tools, files, module).map_err(|problem| {
+        let pointer = if files.is_some() { "/runtime/files" } else { "/runtime/module" };
+        let mut found = finding("TOOL_FILES_INVALID", pointer, problem);
+        found.hint = Some(
+            "a tool consists of files, and of links between them, beneath a folder of its own"
+                .to_owned(),
+        );
+        vec![found]
     })
 }
 

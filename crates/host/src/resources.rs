@@ -73,6 +73,7 @@ mod tests {
             max_file_size: None,
             max_memory,
             max_processes: None,
+            ..ResourceLimits::default()
         };
         let resources = Resources::default();
         resources.asked_at.store(u64::MAX, Ordering::Relaxed);

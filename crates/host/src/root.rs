@@ -4,8 +4,10 @@
 //! and never through a symbolic link. What was checked is what is used: a descriptor cannot be
 //! swapped behind our back as a name can.
 
+mod entries;
+
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
@@ -17,6 +19,7 @@ use rustix::io::Errno;
 
 use crate::home::Layout;
 use crate::path::RelPath;
+pub(crate) use entries::Standing;
 
 /// Passing through a directory needs the right to search it, not the right to list it.
 const DIRECTORY: OFlags =
@@ -25,7 +28,7 @@ const DIRECTORY: OFlags =
 const CHUNK: usize = 64 << 10;
 
 /// The most that a declaration may set as `maxFileSize`.
-const LARGEST_FILE: u64 = 1 << 30;
+pub(crate) const LARGEST_FILE: u64 = 1 << 30;
 
 /// A file takes more than its content: names, blocks, directories.
 const SPARE_ROOM: u64 = 8 << 10;
@@ -39,6 +42,15 @@ pub struct Root {
     path: String,
     /// The home and its parts must not be touched by any call, under any name.
     home: Vec<Identity>,
+    /// Whether each change is on disk when it returns, or all of them only at the end.
+    syncs: Syncs,
+}
+
+/// When changes reach the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Syncs {
+    Each,
+    Together,
 }
 
 /// A file and its content, read through one descriptor.
@@ -69,7 +81,7 @@ impl Root {
         let real = real_path(&directory, path).map_err(|e| unusable(e.to_string()))?;
         let real = real.to_str().ok_or_else(|| unusable("its name is not UTF-8".to_owned()))?;
         let path = real.trim_end_matches('/').to_owned();
-        let root = Root { directory, path, home: identities(home)? };
+        let root = Root { directory, path, home: identities(home)?, syncs: Syncs::Each };
         root.refuse_inside_home()?;
         Ok(root)
     }
@@ -143,6 +155,18 @@ impl Root {
 
     /// Opens a regular file that has no other name anywhere.
     fn open_file(&self, path: &RelPath) -> Result<Option<(OwnedFd, Stat)>, Failure> {
+        match self.open_regular(path)? {
+            Some((_, stat)) if stat.st_nlink > 1 => {
+                let message = format!("`{path}` has another name, which may lie outside the root");
+                Err(Failure::authorization("PATH_HARD_LINK", message)
+                    .hint("copy the file instead of linking it"))
+            }
+            found => Ok(found),
+        }
+    }
+
+    /// Opens a regular file, whatever other names it has.
+    fn open_regular(&self, path: &RelPath) -> Result<Option<(OwnedFd, Stat)>, Failure> {
         let (parent, name) = match self.open_parent(path) {
             Ok(found) => found,
             Err(failure) if failure.code == "FILE_NOT_FOUND" => return Ok(None),
@@ -159,11 +183,6 @@ impl Root {
         let stat = fs::fstat(&file).map_err(io_failure)?;
         if !FileType::from_raw_mode(stat.st_mode).is_file() {
             return Err(not_a_file(path));
-        }
-        if stat.st_nlink > 1 {
-            let message = format!("`{path}` has another name, which may lie outside the root");
-            return Err(Failure::authorization("PATH_HARD_LINK", message)
-                .hint("copy the file instead of linking it"));
         }
         Ok(Some((file, stat)))
     }
@@ -188,21 +207,7 @@ impl Root {
     /// The file as it stands, without holding it in memory; `None` if there is no such file. No
     /// call ever wrote a larger one than this reads.
     pub fn image(&self, path: &RelPath) -> Result<Option<Image>, Failure> {
-        let Some((file, stat)) = self.open_file(path)? else { return Ok(None) };
-        if size(&stat) > LARGEST_FILE {
-            return Err(too_large(path, LARGEST_FILE));
-        }
-        let mut file = File::from(file);
-        let (mut hasher, mut size, mut chunk) = (Hasher::default(), 0u64, vec![0; CHUNK]);
-        loop {
-            let read = file.read(&mut chunk).map_err(|e| std_failure(&e))?;
-            if read == 0 {
-                break;
-            }
-            hasher.update(chunk.get(..read).unwrap_or_default());
-            size += read as u64;
-        }
-        Ok(Some(Image { digest: hasher.finish(), size, mode: permissions(&stat) }))
+        self.open_file(path)?.map(|(file, stat)| image_of(file, &stat, path)).transpose()
     }
 
     /// Whether a file is still what it was. A different size is enough to tell, so that a file which
@@ -253,13 +258,18 @@ impl Root {
         }
     }
 
-    /// `false` if something stands there that is no directory.
-    pub fn make_directory(&self, path: &RelPath) -> Result<bool, Failure> {
+    /// Without permissions of its own it gets the usual ones. `false` if something stands there
+    /// that is no directory.
+    pub fn make_directory(&self, path: &RelPath, mode: Option<u32>) -> Result<bool, Failure> {
         let (parent, name) = self.open_parent(path)?;
-        match fs::mkdirat(&parent, name, Mode::from_raw_mode(0o755)) {
-            Ok(()) => sync(&parent).map(|()| true),
+        match fs::mkdirat(&parent, name, Mode::from_raw_mode(mode.unwrap_or(0o755))) {
+            // The umask has a say in making a directory, and none in this.
+            Ok(()) => match mode {
+                Some(mode) => self.set_mode(path, mode),
+                None => self.sync(&parent).map(|()| true),
+            },
             Err(Errno::EXIST) => {
-                sync(&parent)?;
+                self.sync(&parent)?;
                 let stat = fs::statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW);
                 Ok(stat.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_dir()))
             }
@@ -297,9 +307,21 @@ impl Root {
     pub fn replace(
         &self,
         path: &RelPath,
-        bytes: &[u8],
         mode: u32,
         temporary: &str,
+        write: impl FnOnce(&mut File) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        self.write_aside(path, mode, temporary, write)?;
+        self.put_in_place(path, temporary)
+    }
+
+    /// Writes a file beside its place.
+    pub(crate) fn write_aside(
+        &self,
+        path: &RelPath,
+        mode: u32,
+        temporary: &str,
+        write: impl FnOnce(&mut File) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let (parent, name) = self.open_parent(path)?;
         let _ = fs::unlinkat(&parent, temporary, AtFlags::empty());
@@ -307,42 +329,89 @@ impl Root {
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = fs::openat(&parent, temporary, flags, Mode::from_raw_mode(0o600))
             .map_err(io_failure)?;
-        let written = self
-            .fill(file, bytes, mode, &parent, name)
-            .and_then(|()| fs::renameat(&parent, temporary, &parent, name).map_err(io_failure));
+        let mut file = File::from(file);
+        let written = write(&mut file).and_then(|()| self.complete(&file, mode, &parent, name));
         if written.is_err() {
             let _ = fs::unlinkat(&parent, temporary, AtFlags::empty());
         }
-        written?;
-        sync(&parent)
+        written
     }
 
-    fn fill(
+    /// Puts what was written aside into its place.
+    pub(crate) fn put_in_place(&self, path: &RelPath, temporary: &str) -> Result<(), Failure> {
+        let (parent, name) = self.open_parent(path)?;
+        if let Err(error) = fs::renameat(&parent, temporary, &parent, name) {
+            let _ = fs::unlinkat(&parent, temporary, AtFlags::empty());
+            return Err(io_failure(error));
+        }
+        self.sync(&parent)
+    }
+
+    fn complete(
         &self,
-        file: OwnedFd,
-        bytes: &[u8],
+        file: &File,
         mode: u32,
         parent: &OwnedFd,
         name: &str,
     ) -> Result<(), Failure> {
-        let mut file = File::from(file);
-        file.write_all(bytes).map_err(|e| std_failure(&e))?;
         // The new file keeps the old one's owner where we may set it; only root writes for others.
         if let Ok(old) = fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW) {
             let owner =
                 (rustix::fs::Uid::from_raw(old.st_uid), rustix::fs::Gid::from_raw(old.st_gid));
-            let _ = fs::fchown(&file, Some(owner.0), Some(owner.1));
+            let _ = fs::fchown(file, Some(owner.0), Some(owner.1));
         }
-        fs::fchmod(&file, Mode::from_raw_mode(mode as RawMode)).map_err(io_failure)?;
-        file.sync_all().map_err(|e| std_failure(&e))
+        fs::fchmod(file, Mode::from_raw_mode(mode as RawMode)).map_err(io_failure)?;
+        match self.syncs {
+            Syncs::Each => file.sync_all().map_err(|e| std_failure(&e)),
+            Syncs::Together => Ok(()),
+        }
+    }
+
+    /// The same root for many changes, which are on disk when [`sync_all`](Self::sync_all) returns.
+    pub(crate) fn for_many(&self) -> Result<Root, Failure> {
+        let directory =
+            fs::openat(&self.directory, ".", DIRECTORY, Mode::empty()).map_err(io_failure)?;
+        let (path, home) = (self.path.clone(), self.home.clone());
+        Ok(Root { directory, path, home, syncs: Syncs::Together })
+    }
+
+    pub(crate) fn is_for_many(&self) -> bool {
+        self.syncs == Syncs::Together
+    }
+
+    pub(crate) fn sync_all(&self) -> Result<(), Failure> {
+        fs::syncfs(readable(&self.directory)?).map_err(io_failure)
+    }
+
+    fn sync(&self, directory: &OwnedFd) -> Result<(), Failure> {
+        match self.syncs {
+            Syncs::Each => fs::fsync(readable(directory)?).map_err(io_failure),
+            Syncs::Together => Ok(()),
+        }
     }
 
     pub fn remove(&self, path: &RelPath) -> Result<(), Failure> {
         let (parent, name) = self.open_parent(path)?;
         match fs::unlinkat(&parent, name, AtFlags::empty()) {
-            Ok(()) | Err(Errno::NOENT) => sync(&parent),
+            Ok(()) | Err(Errno::NOENT) => self.sync(&parent),
             Err(error) => Err(io_failure(error)),
         }
+    }
+}
+
+fn image_of(file: OwnedFd, stat: &Stat, path: &RelPath) -> Result<Image, Failure> {
+    if size(stat) > LARGEST_FILE {
+        return Err(too_large(path, LARGEST_FILE));
+    }
+    let mut file = File::from(file);
+    let (mut hasher, mut size, mut chunk) = (Hasher::default(), 0u64, vec![0; CHUNK]);
+    loop {
+        let read = file.read(&mut chunk).map_err(|e| std_failure(&e))?;
+        if read == 0 {
+            return Ok(Image { digest: hasher.finish(), size, mode: permissions(stat) });
+        }
+        hasher.update(chunk.get(..read).unwrap_or_default());
+        size += read as u64;
     }
 }
 
@@ -357,7 +426,12 @@ fn real_path(directory: &OwnedFd, asked: &Path) -> std::io::Result<PathBuf> {
 fn identities(home: &Path) -> Result<Vec<Identity>, Failure> {
     let look = |path: &Path| fs::statat(CWD, path, AtFlags::empty()).map(|stat| identity(&stat));
     let parts = Layout(home).private();
-    let mut found = vec![look(home).map_err(io_failure)?];
+    let mut found = match look(home) {
+        Ok(home) => vec![home],
+        // Commands can be tried without a home.
+        Err(Errno::NOENT) => Vec::new(),
+        Err(error) => return Err(io_failure(error)),
+    };
     // A part that is missing cannot be reached.
     found.extend(parts.iter().filter_map(|part| look(part).ok()));
     Ok(found)
@@ -390,10 +464,6 @@ fn readable(directory: &OwnedFd) -> Result<OwnedFd, Failure> {
     fs::openat(directory, ".", flags, Mode::empty()).map_err(io_failure)
 }
 
-fn sync(directory: &OwnedFd) -> Result<(), Failure> {
-    fs::fsync(readable(directory)?).map_err(io_failure)
-}
-
 pub(crate) fn not_found(path: &RelPath) -> Failure {
     Failure::execution("FILE_NOT_FOUND", format!("there is no `{path}` beneath the root"))
 }
@@ -408,7 +478,7 @@ fn symlink(path: &RelPath) -> Failure {
         .hint("name the real path; links are not followed")
 }
 
-fn in_home() -> Failure {
+pub(crate) fn in_home() -> Failure {
     let message = "calls cannot touch the home of Countersign itself";
     Failure::authorization("PATH_IN_HOME", message).hint("choose a root and paths outside the home")
 }

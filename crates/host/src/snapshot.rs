@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 use countersign_journal::Store;
 use countersign_model::effect::StateImage;
 use countersign_model::event::WriteSet;
-use countersign_model::{Digest, Failure};
+use countersign_model::{Digest, Failure, WorkspaceAccess};
 
+use crate::manifest::Manifest;
 use crate::path::RelPath;
+use crate::publish::lost_root;
 use crate::root::{Content, Root};
 use crate::tool::{Footprint, Place};
 
@@ -16,6 +18,8 @@ use crate::tool::{Footprint, Place};
 pub(crate) struct Snapshot {
     pub(crate) files: BTreeMap<RelPath, Option<Content>>,
     pub(crate) keys: BTreeMap<String, Option<Vec<u8>>>,
+    /// Everything beneath the root, for a program that may change any of it.
+    pub(crate) workspace: Option<Manifest>,
 }
 
 impl Snapshot {
@@ -32,6 +36,9 @@ impl Snapshot {
         for key in &footprint.keys {
             snapshot.keys.insert(key.clone(), store.key(key)?);
         }
+        if footprint.workspace == Some(WorkspaceAccess::Write) {
+            snapshot.workspace = Some(Manifest::take_settled(place.root()?)?);
+        }
         Ok(snapshot)
     }
 
@@ -45,6 +52,7 @@ impl Snapshot {
         let image = StateImage {
             files: self.files.iter().map(file).collect(),
             keys: self.keys.iter().map(key).collect(),
+            workspace: self.workspace.as_ref().map(Manifest::digest),
         };
         image.digest()
     }
@@ -53,6 +61,7 @@ impl Snapshot {
         WriteSet {
             files: self.files.keys().map(ToString::to_string).collect(),
             keys: self.keys.keys().cloned().collect(),
+            workspace: self.workspace.is_some(),
         }
     }
 }
@@ -69,9 +78,12 @@ fn image_now(
     store: &dyn Store,
 ) -> Result<StateImage, Failure> {
     let mut image = StateImage::default();
+    let root = || root.ok_or_else(lost_root);
     for path in &writes.files {
-        let root = root.ok_or_else(|| Failure::state("ROOT_LOST", "the call's root is gone"))?;
-        image.files.push((path.clone(), root.image(&RelPath::parse(path)?)?));
+        image.files.push((path.clone(), root()?.image(&RelPath::parse(path)?)?));
+    }
+    if writes.workspace {
+        image.workspace = Some(Manifest::take(root()?)?.digest());
     }
     for key in &writes.keys {
         image.keys.push((key.clone(), store.key(key)?.map(|value| Digest::of(&value))));

@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 use countersign_journal::Store;
 use countersign_model::effect::Image;
 use countersign_model::event::Usage;
-use countersign_model::{Capability, Digest, Failure, Need};
+use countersign_model::{Capability, Digest, Failure, Need, WorkspaceAccess};
 use serde_json::Value;
 
 use crate::meter::Meter;
@@ -72,6 +72,8 @@ pub struct Footprint {
     pub files: Vec<RelPath>,
     pub directories: Vec<RelPath>,
     pub keys: Vec<String>,
+    /// All of the root, for a program that sees it as its workspace.
+    pub workspace: Option<WorkspaceAccess>,
 }
 
 impl Footprint {
@@ -81,7 +83,7 @@ impl Footprint {
     }
 
     pub fn needs(capability: Capability, resource: String) -> Self {
-        Footprint { needs: vec![Need { capability, resource }], ..Self::default() }
+        Footprint { needs: vec![Need::one(capability, resource)], ..Self::default() }
     }
 
     #[must_use]

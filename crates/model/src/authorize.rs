@@ -13,6 +13,7 @@ use crate::grantee::Grantee;
 use crate::id::{GrantId, ToolId};
 use crate::issue::{CLOCK_SKEW_MILLIS, MAX_DEPTH};
 use crate::principal::Principal;
+use crate::scope::Scope;
 use crate::time::Timestamp;
 
 /// Something a call is about to touch.
@@ -21,6 +22,53 @@ use crate::time::Timestamp;
 pub struct Need {
     pub capability: Capability,
     pub resource: String,
+    /// The resource is a pattern, and a grant must cover everything that the pattern stands for:
+    /// who is to see a whole tree may not hold a grant for a part of it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub every: bool,
+}
+
+impl Need {
+    /// One resource.
+    pub fn one(capability: Capability, resource: impl Into<String>) -> Self {
+        Need { capability, resource: resource.into(), every: false }
+    }
+
+    /// Everything that a pattern stands for.
+    pub fn every(capability: Capability, pattern: impl Into<String>) -> Self {
+        Need { capability, resource: pattern.into(), every: true }
+    }
+}
+
+/// What a grant is held against.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Extent<'a> {
+    /// At least something.
+    Any,
+    One(&'a str),
+    Every(&'a str),
+}
+
+impl<'a> Extent<'a> {
+    fn of(need: &'a Need) -> Self {
+        if need.every { Extent::Every(&need.resource) } else { Extent::One(&need.resource) }
+    }
+
+    fn is_in(self, scope: &Scope) -> bool {
+        match self {
+            Extent::Any => !scope.is_empty(),
+            Extent::One(resource) => scope.contains(resource),
+            // A pattern that cannot be read is covered by nothing.
+            Extent::Every(pattern) => Scope::parse([pattern]).is_ok_and(|part| scope.covers(&part)),
+        }
+    }
+
+    pub(crate) fn resource(self) -> Option<&'a str> {
+        match self {
+            Extent::Any => None,
+            Extent::One(resource) | Extent::Every(resource) => Some(resource),
+        }
+    }
 }
 
 /// What a call was allowed, and what that rests on.
@@ -53,11 +101,11 @@ pub fn authorize(
     let mut desk = Desk::open(principal, tool, book, now);
     for &capability in required {
         if !needs.iter().any(|need| need.capability == capability) {
-            desk.admit(capability, None)?;
+            desk.admit(capability, Extent::Any)?;
         }
     }
     for need in needs {
-        desk.admit(need.capability, Some(&need.resource))?;
+        desk.admit(need.capability, Extent::of(need))?;
     }
     Ok(desk.close(required))
 }
@@ -86,7 +134,7 @@ impl<'a> Desk<'a> {
     }
 
     /// Prerequisites first, deepest first: the order in which missing grants have to be issued.
-    fn admit(&mut self, capability: Capability, resource: Option<&str>) -> Result<(), Denial> {
+    fn admit(&mut self, capability: Capability, resource: Extent<'_>) -> Result<(), Denial> {
         for &required in capability.requires_all().iter().chain([&capability]) {
             let found = self.best(required, resource);
             let (record, expires_at) =
@@ -110,7 +158,7 @@ impl<'a> Desk<'a> {
     fn best(
         &self,
         capability: Capability,
-        resource: Option<&str>,
+        resource: Extent<'_>,
     ) -> Option<(&'a GrantRecord, Timestamp)> {
         let mut best: Option<(&GrantRecord, Timestamp)> = None;
         for record in self.candidates(capability) {
@@ -133,7 +181,7 @@ impl<'a> Desk<'a> {
     }
 
     #[cold]
-    fn deny(&self, capability: Capability, wanted: Capability, resource: Option<&str>) -> Denial {
+    fn deny(&self, capability: Capability, wanted: Capability, resource: Extent<'_>) -> Denial {
         let faults = self.candidates(capability).filter_map(|record| {
             let fault = judge(self.book, record, resource, self.now).err()?;
             Some((record.grant.body.id, fault))
@@ -157,7 +205,7 @@ impl<'a> Desk<'a> {
 pub(crate) fn judge(
     book: &GrantBook,
     record: &GrantRecord,
-    resource: Option<&str>,
+    resource: Extent<'_>,
     now: Timestamp,
 ) -> Result<Timestamp, Fault> {
     let own = |flaw| Fault { flaw, inherited: false };
@@ -178,15 +226,11 @@ pub(crate) fn judge(
 
 /// What is wrong with a grant by itself. Forgery comes first, since nothing a forged grant says
 /// counts; then scope, since a grant for something else is no nearer for being alive.
-fn check_alone(record: &GrantRecord, resource: Option<&str>, now: Timestamp) -> Result<(), Flaw> {
+fn check_alone(record: &GrantRecord, resource: Extent<'_>, now: Timestamp) -> Result<(), Flaw> {
     let body = &record.grant.body;
-    let in_scope = match resource {
-        Some(resource) => body.scope.contains(resource),
-        None => !body.scope.is_empty(),
-    };
     match () {
         () if !record.genuine => Err(Flaw::Forged),
-        () if !in_scope => Err(Flaw::OutOfScope),
+        () if !resource.is_in(&body.scope) => Err(Flaw::OutOfScope),
         () if record.revoked_at.is_some() => Err(Flaw::Revoked),
         () if body.expires_at <= now => Err(Flaw::Expired),
         () if body.issued_at > now.plus_millis(CLOCK_SKEW_MILLIS) => Err(Flaw::NotYetValid),

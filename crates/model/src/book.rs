@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ed25519_dalek::VerifyingKey;
 
-use crate::authorize::judge;
+use crate::authorize::{Extent, judge};
 use crate::capability::Capability;
 use crate::error::Failure;
 use crate::grant::{Grant, GrantBody};
@@ -122,7 +122,7 @@ impl GrantBook {
         now: Timestamp,
     ) -> impl Iterator<Item = &'a GrantRecord> {
         let ids = self.held_by(grantee).into_iter().flat_map(BTreeMap::values).flatten();
-        ids.filter_map(|id| self.get(id)).filter(move |r| judge(self, r, None, now).is_ok())
+        ids.filter_map(|id| self.get(id)).filter(move |r| judge(self, r, Extent::Any, now).is_ok())
     }
 
     /// Whether a holder has a capability now, for at least something.
@@ -144,7 +144,7 @@ impl GrantBook {
         let record = self.get(parent).ok_or_else(unknown)?;
         // Asked first: it refuses strangers before anything is said about the grant.
         let body = delegate(&record.grant, asked, now)?;
-        judge(self, record, None, now).map_err(|fault| {
+        judge(self, record, Extent::Any, now).map_err(|fault| {
             let message = format!("grant `{parent}` cannot be delegated: it {}", fault.why());
             Failure::authorization(fault.code(), message)
         })?;

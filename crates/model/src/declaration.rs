@@ -1,5 +1,6 @@
 //! What a tool says about itself before anything may call it (RFC-0001 section 4.1).
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
@@ -16,6 +17,12 @@ use crate::lint::{Finding, lint};
 
 /// A declaration is two schemas of 256 KiB at most; the rest is small.
 const LIMITS: JsonLimits = JsonLimits { max_bytes: 512 * 1024, max_depth: 72 };
+
+/// Barriers of a sandbox that a declaration may do without where the machine lacks them.
+pub const ALL_BARRIERS: &[&str] = &["memory", "processes", "landlock", "seccomp"];
+
+/// How WebAssembly files are called: binary, and as text.
+pub(crate) const WASM_EXTENSIONS: &[&str] = &[".wasm", ".wat"];
 
 /// A tool's declaration. [`Declaration::parse`] is the way in: it refuses what [`lint`] finds.
 /// Deserialising trusts that the text was accepted before, as a stored declaration was.
@@ -36,17 +43,33 @@ pub struct Declaration {
 }
 
 /// What one call may use. Time is in milliseconds, memory and files are in bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+///
+/// INVARIANT: fields stand in the order of their JSON names; see [`crate::event`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ResourceLimits {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_cpu_time: Option<u64>,
     pub max_execution_time: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_file_descriptors: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_file_size: Option<u64>,
+    /// Files, directories and links that a sandboxed program may make.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_inodes: Option<u64>,
     pub max_memory: u64,
+    /// What a sandboxed program may write to each of its output streams.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_output: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_processes: Option<u32>,
+    /// Threads of all processes together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_threads: Option<u32>,
+    /// Everything that a sandboxed program may write to files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_total_size: Option<u64>,
 }
 
 /// What runs the tool.
@@ -55,6 +78,72 @@ pub struct ResourceLimits {
 pub enum Runtime {
     /// Code of this program, trusted as it is.
     Builtin { handler: String },
+    /// A program of the operating system, in a sandbox.
+    Process(ProcessRuntime),
+    /// A WebAssembly module or component.
+    Wasm(WasmRuntime),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ProcessRuntime {
+    /// The program and its arguments; never a line for a shell.
+    pub command: Vec<String>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub environment: BTreeMap<String, String>,
+    /// The tool's own files, seen as `/tool`: a directory beside the declaration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub files: Option<String>,
+    /// Hosts that it may reach, as `host` or `host:port`, through the egress proxy.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<String>,
+    #[serde(default = "full_isolation")]
+    pub isolation: u8,
+    /// What may be enforced more weakly than asked where the machine lacks something.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub may_be_weaker: Vec<String>,
+    /// Sandboxes to keep prepared ahead.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub warm: u32,
+    /// Whether it sees the call's root as `/workspace`, and how.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<WorkspaceAccess>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct WasmRuntime {
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub arguments: Vec<String>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub environment: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub files: Option<String>,
+    /// The most instructions that one call may execute, as wasmtime counts them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fuel: Option<u64>,
+    /// A `.wasm` or `.wat` file beside the declaration.
+    pub module: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<WorkspaceAccess>,
+}
+
+/// How a sandboxed program sees the call's root.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum WorkspaceAccess {
+    Read,
+    /// Changes are staged and published by the commit.
+    Write,
+}
+
+fn full_isolation() -> u8 {
+    2
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 impl Declaration {

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::authorize::Need;
+use crate::authorize::{Extent, Need};
 use crate::capability::Capability;
 use crate::error::Failure;
 use crate::id::{GrantId, ToolId};
@@ -77,7 +77,7 @@ impl Fault {
 pub(crate) struct Asked<'a> {
     pub(crate) capability: Capability,
     pub(crate) wanted: Capability,
-    pub(crate) resource: Option<&'a str>,
+    pub(crate) resource: Extent<'a>,
     pub(crate) principal: &'a Principal,
     pub(crate) tool: &'a ToolId,
 }
@@ -93,7 +93,7 @@ impl Asked<'_> {
 
     fn reason(&self, nearest: Option<&(GrantId, Fault)>) -> String {
         let Asked { capability, principal, tool, .. } = self;
-        let on = self.resource.map(|r| format!(" on `{r}`")).unwrap_or_default();
+        let on = self.resource.resource().map(|r| format!(" on `{r}`")).unwrap_or_default();
         let needed = match self.wanted == self.capability {
             true => String::new(),
             false => format!(", which `{}` needs,", self.wanted),
@@ -107,7 +107,7 @@ impl Asked<'_> {
     }
 
     fn is_possible(&self) -> bool {
-        self.resource.is_none_or(is_resource)
+        self.resource.resource().is_none_or(is_resource)
     }
 
     /// The command that would have made the difference, ready to paste.
@@ -115,7 +115,11 @@ impl Asked<'_> {
         if !self.is_possible() {
             return "name it without empty, `.` or `..` parts".to_owned();
         }
-        let scope = self.resource.map_or_else(|| "**".to_owned(), pattern_for);
+        let scope = match self.resource {
+            Extent::Any => "**".to_owned(),
+            Extent::One(resource) => pattern_for(resource),
+            Extent::Every(pattern) => pattern.to_owned(),
+        };
         format!(
             "countersign grant issue --to {} --capability {} --scope {} --expires 1h",
             self.principal,
@@ -132,7 +136,7 @@ fn quote(text: &str) -> String {
 
 impl Denial {
     pub(crate) fn undeclared(need: &Need, tool: &ToolId) -> Self {
-        let Need { capability, resource } = need;
+        let Need { capability, resource, .. } = need;
         Denial {
             capability: *capability,
             resource: Some(resource.clone()),
@@ -147,7 +151,7 @@ impl Denial {
         let nearest = faults.iter().min_by_key(|(_, fault)| *fault);
         Denial {
             capability: asked.capability,
-            resource: asked.resource.map(str::to_owned),
+            resource: asked.resource.resource().map(str::to_owned),
             code: asked.code(nearest),
             reason: asked.reason(nearest),
             hint: asked.command(),

@@ -14,6 +14,10 @@ impl Digest {
     /// What the first entry of a chain names as its predecessor.
     pub const ZERO: Digest = Digest([0; 32]);
 
+    pub fn into_bytes(self) -> [u8; 32] {
+        self.0
+    }
+
     pub fn of(bytes: &[u8]) -> Self {
         Digest(Sha256::digest(bytes).into())
     }

@@ -29,11 +29,34 @@ pub struct Image {
     pub size: u64,
 }
 
+/// A named output of a program, kept by its content.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Artifact {
+    pub digest: Digest,
+    /// Its path beneath `/out`.
+    pub name: String,
+    pub size: u64,
+}
+
 /// One change. Paths are relative to the call's root and use `/`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Effect {
+    /// Permission bits of a directory that stays.
+    DirectoryChanged {
+        after: u32,
+        before: u32,
+        path: String,
+    },
     DirectoryCreated {
+        /// Permission bits; without them the usual ones.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        mode: Option<u32>,
+        path: String,
+    },
+    DirectoryDeleted {
+        before: u32,
         path: String,
     },
     FileWritten {
@@ -44,6 +67,17 @@ pub enum Effect {
     },
     FileDeleted {
         before: Image,
+        path: String,
+    },
+    /// A symbolic link and what it points to.
+    LinkWritten {
+        after: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        before: Option<String>,
+        path: String,
+    },
+    LinkDeleted {
+        before: String,
         path: String,
     },
     StatePut {
@@ -64,10 +98,25 @@ impl Effect {
         !matches!(self, Effect::StatePut { .. } | Effect::StateDeleted { .. })
     }
 
+    /// Whether it takes something away and puts nothing in its place.
+    pub fn is_removal(&self) -> bool {
+        matches!(
+            self,
+            Effect::DirectoryDeleted { .. }
+                | Effect::FileDeleted { .. }
+                | Effect::LinkDeleted { .. }
+                | Effect::StateDeleted { .. }
+        )
+    }
+
     /// What changed: a path or a key.
     pub fn target(&self) -> &str {
         match self {
-            Effect::DirectoryCreated { path }
+            Effect::DirectoryChanged { path, .. }
+            | Effect::DirectoryCreated { path, .. }
+            | Effect::DirectoryDeleted { path, .. }
+            | Effect::LinkWritten { path, .. }
+            | Effect::LinkDeleted { path, .. }
             | Effect::FileWritten { path, .. }
             | Effect::FileDeleted { path, .. } => path,
             Effect::StatePut { key, .. } | Effect::StateDeleted { key, .. } => key,
@@ -83,6 +132,9 @@ impl Effect {
 pub struct StateImage {
     pub files: Vec<(String, Option<Image>)>,
     pub keys: Vec<(String, Option<Digest>)>,
+    /// Everything beneath the root, for a call that may change any of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<Digest>,
 }
 
 impl StateImage {

@@ -3,13 +3,15 @@
 //! INVARIANT: fields stand in the order of their JSON names, which is the order of canonical JSON.
 //! [`Fact::to_canonical_json`] relies on it and a test holds it against the canonicaliser.
 
+use std::collections::BTreeMap;
+
 use semver::Version;
 use serde::{Deserialize, Serialize};
 
 use crate::capability::Capability;
 use crate::declaration::ResourceLimits;
 use crate::digest::{CanonicalError, Digest, canonical_json};
-use crate::effect::{Effect, Payload};
+use crate::effect::{Artifact, Effect, Payload};
 use crate::error::Failure;
 use crate::grant::Grant;
 use crate::id::{ExecutionId, GrantId, HomeId, HostId, ToolId, TransactionId};
@@ -17,6 +19,7 @@ use crate::principal::Principal;
 use crate::time::Timestamp;
 
 /// One fact about one subject. Each journal entry holds exactly one.
+#[expect(clippy::large_enum_variant, reason = "almost every fact is about a call")]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Fact {
@@ -108,6 +111,9 @@ impl CallEvent {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Declared {
     pub declaration: Digest,
+    /// Digest of a program's own files, which are pinned like its declaration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub files: Option<Digest>,
     pub input: Payload,
     pub principal: Principal,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -136,14 +142,20 @@ pub struct Started {
     pub enforcement: Enforcement,
     /// The process that runs it; when that process is gone, recovery ends the call.
     pub host: HostId,
+    /// Hosts that the program can reach: what it does there cannot be undone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<String>,
     pub limits: ResourceLimits,
+    /// Every set-up operation of the sandbox, as canonical JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<Payload>,
     pub transaction: TransactionId,
     /// What the call may change, so that recovery needs nothing but the journal.
     #[serde(default, skip_serializing_if = "WriteSet::is_empty")]
     pub writes: WriteSet,
 }
 
-/// Files (relative to the root) and keys that a call may change.
+/// Files (relative to the root) and keys that a call may change, or all of the workspace.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct WriteSet {
@@ -151,31 +163,64 @@ pub struct WriteSet {
     pub files: Vec<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub keys: Vec<String>,
+    /// Everything beneath the root.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub workspace: bool,
 }
 
 impl WriteSet {
     pub fn is_empty(&self) -> bool {
-        self.files.is_empty() && self.keys.is_empty()
+        *self == WriteSet::default()
     }
 }
 
 /// How each limit is really enforced. What is not enforced is not listed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Enforcement {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub files: Option<String>,
     pub isolation: u8,
     pub memory: String,
+    /// What the kernel confirmed of a sandbox, barrier by barrier.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub sandbox: BTreeMap<String, String>,
     pub time: String,
+    /// What is enforced more weakly than asked, as the declaration allows.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub weaker: Vec<String>,
+}
+
+/// One attempt of a sandboxed program to reach a host, allowed or not.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Connection {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
+    /// Why it was refused; absent when it was allowed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub denied: Option<String>,
+    pub host: String,
+    pub port: u16,
+    pub protocol: String,
+    pub received: u64,
+    pub sent: u64,
 }
 
 /// The commit point. After this fact the call cannot fail, only be finished.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Committed {
+    /// What a program left in `/out`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub artifacts: Vec<Artifact>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub connections: Vec<Connection>,
     pub effects: Vec<Effect>,
     pub output: Payload,
+    /// What a program said on its diagnostic stream.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stderr: Option<Payload>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -201,6 +246,16 @@ pub struct RolledBack {
     pub duration_ms: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<Retry>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub connections: Vec<Connection>,
+    /// What a program had said before it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stdout: Option<Payload>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stderr: Option<Payload>,
+    /// Something may have happened outside that nobody can tell of or undo: a human must look.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unknown: bool,
 }
 
 impl RolledBack {
@@ -241,6 +296,7 @@ mod tests {
         vec![
             CallEvent::Declared(Declared {
                 declaration: digest,
+                files: Some(digest),
                 input: payload,
                 principal: "agent:a".parse().unwrap(),
                 root: Some(path.clone()),
@@ -261,21 +317,57 @@ mod tests {
                     isolation: 0,
                     memory: "accounted".to_owned(),
                     time: "deadline".to_owned(),
+                    sandbox: [
+                        ("landlock".to_owned(), "é".to_owned()),
+                        ("b".to_owned(), "c".to_owned()),
+                    ]
+                    .into(),
+                    weaker: vec!["memory".to_owned()],
                 },
                 host: id.parse().unwrap(),
+                hosts: vec!["a.org:443".to_owned()],
                 limits: ResourceLimits {
+                    max_cpu_time: Some(6),
+                    max_inodes: Some(7),
+                    max_output: Some(8),
+                    max_threads: Some(9),
+                    max_total_size: Some(10),
                     max_execution_time: 1,
                     max_file_descriptors: Some(2),
                     max_file_size: Some(3),
                     max_memory: 4,
                     max_processes: Some(5),
                 },
+                plan: Some(payload),
                 transaction: id.parse().unwrap(),
-                writes: WriteSet { files: vec![path.clone()], keys: vec![key.clone()] },
+                writes: WriteSet {
+                    files: vec![path.clone()],
+                    keys: vec![key.clone()],
+                    workspace: true,
+                },
             }),
             CallEvent::Committed(Committed {
+                artifacts: vec![Artifact { digest, name: path.clone(), size: 5 }],
+                connections: vec![Connection {
+                    address: Some("192.0.2.1".to_owned()),
+                    denied: Some("é".to_owned()),
+                    host: "a.org".to_owned(),
+                    port: 443,
+                    protocol: "tls".to_owned(),
+                    received: 1,
+                    sent: 2,
+                }],
+                stderr: Some(payload),
                 effects: vec![
-                    Effect::DirectoryCreated { path: path.clone() },
+                    Effect::DirectoryChanged { after: 0o700, before: 0o755, path: path.clone() },
+                    Effect::DirectoryDeleted { before: 0o755, path: path.clone() },
+                    Effect::LinkDeleted { before: path.clone(), path: path.clone() },
+                    Effect::DirectoryCreated { mode: Some(0o755), path: path.clone() },
+                    Effect::LinkWritten {
+                        after: key.clone(),
+                        before: Some(path.clone()),
+                        path: path.clone(),
+                    },
                     Effect::FileWritten { after: image, before: Some(image), path: path.clone() },
                     Effect::FileDeleted { before: image, path: path.clone() },
                     Effect::StatePut { after: digest, before: Some(digest), key: key.clone() },

@@ -16,6 +16,7 @@ pub mod error;
 pub mod event;
 pub mod grant;
 pub mod grantee;
+pub mod host;
 pub mod id;
 pub mod issue;
 pub mod json;
@@ -31,12 +32,15 @@ pub mod time;
 pub use authorize::{Authorization, Need, authorize};
 pub use book::{GrantBook, GrantRecord};
 pub use capability::{Capability, Risk};
-pub use declaration::{Declaration, ResourceLimits, Runtime, ToolRef};
+pub use declaration::{
+    Declaration, ProcessRuntime, ResourceLimits, Runtime, ToolRef, WasmRuntime, WorkspaceAccess,
+};
 pub use denial::Denial;
 pub use digest::Digest;
 pub use error::{ErrorClass, Failure};
 pub use grant::{Grant, GrantBody, GrantSignature};
 pub use grantee::Grantee;
+pub use host::HostPattern;
 pub use id::{ExecutionId, GrantId, HomeId, HostId, ToolId, TransactionId};
 pub use issue::{Delegation, check_issue, delegate};
 pub use json::{JsonLimits, parse_strict};

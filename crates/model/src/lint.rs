@@ -7,6 +7,7 @@
 mod capabilities;
 mod fields;
 mod limits;
+mod program;
 mod report;
 mod runtime;
 mod schemas;

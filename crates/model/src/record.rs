@@ -48,6 +48,9 @@ pub struct CallSummary {
     pub usage: Usage,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unsettled: Vec<String>,
+    /// The call reached the network and its end was not seen.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unknown: bool,
 }
 
 /// A call as far as the journal tells it.
@@ -83,6 +86,7 @@ impl CallRecord {
                 duration_ms: None,
                 usage: Usage::default(),
                 unsettled: Vec::new(),
+                unknown: false,
             },
         }
     }
@@ -155,7 +159,7 @@ impl CallFold {
 impl CallSummary {
     /// Nobody can tell whether an effect took place: a human must look.
     pub fn is_unknown(&self) -> bool {
-        !self.unsettled.is_empty()
+        self.unknown || !self.unsettled.is_empty()
     }
 
     fn note(&mut self, at: Timestamp, event: &CallEvent) {
@@ -180,6 +184,7 @@ impl CallSummary {
             CallEvent::RolledBack(rolled_back) => {
                 self.rollbacks += 1;
                 self.usage = rolled_back.usage;
+                self.unknown = rolled_back.unknown;
                 self.end(at, Some(rolled_back.error.clone()));
             }
         }

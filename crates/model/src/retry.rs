@@ -2,8 +2,24 @@
 
 use crate::error::{ErrorClass, Failure};
 
-/// Crossing a declared limit is a property of the input: the same call would cross it again.
-const PERMANENT: [&str; 2] = ["FILE_TOO_LARGE", "MEMORY_LIMIT"];
+/// Crossing a declared limit is a property of the input: the same call would cross it again. And a
+/// machine that cannot enforce something now will not learn it in a second.
+const PERMANENT: &[&str] = &[
+    "CANNOT_ENFORCE",
+    "CHANGES_TOO_MANY",
+    "CPU_LIMIT",
+    "FILE_TOO_LARGE",
+    "INODE_LIMIT",
+    "MEMORY_LIMIT",
+    "OPEN_FILES_LIMIT",
+    "OUTPUT_LIMIT",
+    "OUTPUT_TOO_LARGE",
+    "PROCESS_LIMIT",
+    "RUNTIME_UNAVAILABLE",
+    "THREAD_LIMIT",
+    "TOTAL_SIZE_LIMIT",
+    "WORKSPACE_TOO_LARGE",
+];
 
 /// RFC-0001 section 7.3, and its intersection with 7.1: only idempotent tools, only a shortage of
 /// resources or of time, and only what another attempt could change.
@@ -31,6 +47,8 @@ mod tests {
         let final_ones = [
             Failure::resource("FILE_TOO_LARGE", ""),
             Failure::resource("MEMORY_LIMIT", ""),
+            Failure::resource("CANNOT_ENFORCE", ""),
+            Failure::resource("OUTPUT_LIMIT", ""),
             Failure::execution("X", ""),
             Failure::state("CONFLICT", ""),
             Failure::validation("X", ""),

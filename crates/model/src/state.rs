@@ -95,6 +95,8 @@ pub struct Running {
     pub host: HostId,
     pub writes: WriteSet,
     pub before: Digest,
+    /// Whether the program could reach the network.
+    pub connected: bool,
 }
 
 impl From<&Started> for Running {
@@ -104,6 +106,7 @@ impl From<&Started> for Running {
             host: started.host,
             writes: started.writes.clone(),
             before: started.before,
+            connected: !started.hosts.is_empty(),
         }
     }
 }

@@ -16,7 +16,7 @@ use proptest::prelude::*;
 const FILE: &str = "/srv/app/a.txt";
 
 fn need(capability: Capability, resource: &str) -> Need {
-    Need { capability, resource: resource.to_owned() }
+    Need::one(capability, resource)
 }
 
 /// `agent:x` calls `file.read`, which declares and uses one capability on one resource.
@@ -54,6 +54,30 @@ fn a_live_grant_in_scope_authorises() {
     assert_eq!(good.expires_at, Some(NOW.plus_millis(HOUR)));
     let of_tool = changed(read(1, &["**"]), |b| b.grantee = tool().into());
     assert!(ask(&book([of_tool]), FilesystemRead, FILE).is_ok());
+}
+
+/// A tree, or all hosts below a name, needs a grant for all of it, not for something in it.
+#[test]
+fn who_needs_everything_must_be_granted_everything() {
+    let ask = |scope: &[&str], pattern: &str| {
+        let needs = [Need::every(FilesystemRead, pattern)];
+        let book = book([signed(read(1, scope))]);
+        authorize(&[FilesystemRead], &needs, &who("agent:x"), &tool(), &book, NOW)
+    };
+    for good in ["/srv/app/**", "/srv/**", "**", "/srv/*/**", "/**"] {
+        assert!(ask(&[good], "/srv/app/**").is_ok(), "{good}");
+    }
+    for bad in ["/srv/app", "/srv/app/*", "/srv/app/a/**", "/srv/app/**/*.txt", "/srv/b/**"] {
+        let denial = ask(&[bad], "/srv/app/**").unwrap_err();
+        assert_eq!(denial.code, "GRANT_OUT_OF_SCOPE", "{bad}");
+        let hint = denial.into_failure().hint.unwrap();
+        assert!(hint.contains("--scope '/srv/app/**'"), "{hint}");
+    }
+    assert!(ask(&["*.a.org"], "*.a.org").is_ok());
+    for bad in ["?.a.org", "b.a.org"] {
+        assert!(ask(&[bad], "*.a.org").is_err(), "{bad}");
+    }
+    assert!(ask(&["**"], "/srv/[a]/**").is_err(), "a pattern that cannot be read");
 }
 
 #[test]

@@ -35,6 +35,7 @@ fn at(millis: i64) -> Timestamp {
 
 fn declared() -> CallEvent {
     CallEvent::Declared(Declared {
+        files: None,
         tool: "file.read".parse().unwrap(),
         version: "1.2.3".parse().unwrap(),
         declaration: Digest::of(b"declaration"),
@@ -55,6 +56,8 @@ fn authorized(attempt: u32) -> CallEvent {
 
 fn started(attempt: u32) -> CallEvent {
     CallEvent::Started(Started {
+        hosts: Vec::new(),
+        plan: None,
         attempt,
         transaction: "019a7c3e-0000-7000-8000-000000000002".parse().unwrap(),
         host: "019a7c3e-0000-7000-8000-000000000003".parse().unwrap(),
@@ -64,20 +67,28 @@ fn started(attempt: u32) -> CallEvent {
             max_file_size: None,
             max_file_descriptors: None,
             max_processes: None,
+            ..ResourceLimits::default()
         },
         enforcement: Enforcement {
             isolation: 0,
             time: "deadline".to_owned(),
             memory: "accounted".to_owned(),
             files: None,
+            ..Enforcement::default()
         },
-        writes: WriteSet { files: vec!["f".to_owned()], keys: Vec::new() },
+        writes: WriteSet { files: vec!["f".to_owned()], ..WriteSet::default() },
         before: Digest::of(b"before"),
     })
 }
 
 fn committed() -> CallEvent {
-    CallEvent::Committed(Committed { output: Payload::of(b"output"), effects: Vec::new() })
+    CallEvent::Committed(Committed {
+        output: Payload::of(b"output"),
+        artifacts: Vec::new(),
+        connections: Vec::new(),
+        effects: Vec::new(),
+        stderr: None,
+    })
 }
 
 fn completed() -> CallEvent {
@@ -91,6 +102,10 @@ fn completed() -> CallEvent {
 
 fn rolled_back(retry: Option<u32>) -> CallEvent {
     CallEvent::RolledBack(RolledBack {
+        connections: Vec::new(),
+        stdout: None,
+        stderr: None,
+        unknown: false,
         error: failure("SHORT"),
         before: Digest::of(b"before"),
         after: Digest::of(b"before"),

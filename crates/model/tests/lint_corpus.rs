@@ -180,8 +180,6 @@ fn every_code_has_a_declaration_that_earns_it() {
             "/resourceLimits/maxProcesses",
         ),
         ("/runtime/kind", Value::Null, "FIELD_MISSING", "/runtime"),
-        ("/runtime/kind", json!("process"), "RUNTIME_UNSUPPORTED", "/runtime/kind"),
-        ("/runtime/kind", json!("wasm"), "RUNTIME_UNSUPPORTED", "/runtime/kind"),
         ("/runtime/kind", json!("docker"), "RUNTIME_UNKNOWN", "/runtime/kind"),
         ("/runtime/image", json!("x"), "FIELD_UNKNOWN", "/runtime/image"),
         ("/runtime/handler", json!(""), "RUNTIME_HANDLER_INVALID", "/runtime/handler"),
@@ -262,6 +260,154 @@ fn every_code_has_a_declaration_that_earns_it() {
         let findings = lint(&declaration);
         assert_eq!(codes(&findings), [(code, place)], "{pointer} = {:.80}", value.to_string());
         assert_eq!(Declaration::from_value(declaration).unwrap_err(), findings);
+    }
+}
+
+/// A tool that is a program, with everything that it may say.
+fn program() -> Value {
+    let mut declaration = file_read();
+    declaration["deterministic"] = json!(false);
+    declaration["requiredCapabilities"] = json!([
+        "filesystem.read",
+        "filesystem.write",
+        "filesystem.delete",
+        "network.http",
+        "network.https",
+        "network.tcp"
+    ]);
+    declaration["resourceLimits"] = json!({
+        "maxExecutionTime": 5000, "maxMemory": 10_485_760, "maxCpuTime": 300_000,
+        "maxThreads": 1000, "maxTotalSize": 10_737_418_240_u64, "maxInodes": 1_000_000,
+        "maxOutput": 67_108_864
+    });
+    declaration["runtime"] = json!({
+        "kind": "process",
+        "command": ["python3", "/tool/main.py", "two words", ""],
+        "environment": {"MODE": "fast", "_X1": "", "LD_LIBRARY_PATH": "/tool/lib"},
+        "files": "./files/",
+        "hosts": ["api.example.org", "*.example.org:80", "db.example.org:5432"],
+        "isolation": 2,
+        "mayBeWeaker": ["memory", "processes", "landlock", "seccomp"],
+        "warm": 16,
+        "workspace": "write"
+    });
+    declaration
+}
+
+fn module() -> Value {
+    let mut declaration = file_read();
+    declaration["runtime"] = json!({
+        "kind": "wasm", "module": "main.wasm", "arguments": ["a b"], "environment": {"A": "b"},
+        "files": ".", "fuel": 1_000_000, "workspace": "read"
+    });
+    declaration
+}
+
+fn changed(mut declaration: Value, pointer: &str, value: &Value) -> Value {
+    let (parent, key) = pointer.rsplit_once('/').unwrap();
+    let parent = declaration.pointer_mut(parent).unwrap();
+    match value {
+        Value::Null => drop(parent.as_object_mut().unwrap().remove(key)),
+        value => parent[key] = value.clone(),
+    }
+    declaration
+}
+
+#[test]
+fn programs_that_say_everything_are_clean() {
+    for whole in [program(), module()] {
+        assert_eq!(lint(&whole), []);
+        let declaration = Declaration::from_value(whole.clone()).unwrap();
+        let written = serde_json::to_value(&declaration).unwrap();
+        assert_eq!(written, whole);
+    }
+}
+
+#[test]
+fn every_mistake_of_a_program_has_its_code_and_place() {
+    let long: Vec<_> = (0..257).map(|_| "x").collect();
+    for (pointer, value, code, place) in [
+        ("command", Value::Null, "FIELD_MISSING", ""),
+        ("command", json!("python3 main.py"), "FIELD_TYPE", "/command"),
+        ("command", json!([]), "COMMAND_INVALID", "/command"),
+        ("command", json!([""]), "COMMAND_INVALID", "/command/0"),
+        ("command", json!(["a", 1]), "FIELD_TYPE", "/command/1"),
+        ("command", json!(["a", "b\u{0}"]), "COMMAND_INVALID", "/command/1"),
+        ("command", json!(long), "COMMAND_INVALID", "/command"),
+        ("command", json!(["x".repeat(70_000)]), "COMMAND_INVALID", "/command"),
+        ("command", json!(["python3 main.py"]), "COMMAND_IS_SHELL_LINE", "/command/0"),
+        ("shell", json!(true), "FIELD_UNKNOWN", "/shell"),
+        ("environment", json!([]), "FIELD_TYPE", "/environment"),
+        ("environment", json!({"path": "x"}), "ENVIRONMENT_INVALID", "/environment/path"),
+        ("environment", json!({"1A": "x"}), "ENVIRONMENT_INVALID", "/environment/1A"),
+        ("environment", json!({"A=B": "x"}), "ENVIRONMENT_INVALID", "/environment/A=B"),
+        ("environment", json!({"A": "\u{0}"}), "ENVIRONMENT_INVALID", "/environment/A"),
+        ("environment", json!({"A": 1}), "FIELD_TYPE", "/environment/A"),
+        ("environment", json!({"PATH": "/x"}), "ENVIRONMENT_RESERVED", "/environment/PATH"),
+        ("files", json!("/etc"), "FILES_INVALID", "/files"),
+        ("files", json!("a/../.."), "FILES_INVALID", "/files"),
+        ("files", json!(".."), "FILES_INVALID", "/files"),
+        ("files", json!(""), "FILES_INVALID", "/files"),
+        ("files", json!("a\nb"), "FILES_INVALID", "/files"),
+        ("hosts", json!(["API.example.org"]), "HOST_INVALID", "/hosts/0"),
+        ("hosts", json!(["169.254.169.254"]), "HOST_INVALID", "/hosts/0"),
+        ("hosts", json!(["a.org", "a.org"]), "HOST_DUPLICATE", "/hosts/1"),
+        ("isolation", json!(1), "ISOLATION_TOO_LOW", "/isolation"),
+        ("isolation", json!(0), "ISOLATION_TOO_LOW", "/isolation"),
+        ("isolation", json!(3), "ISOLATION_UNKNOWN", "/isolation"),
+        ("isolation", json!("2"), "FIELD_TYPE", "/isolation"),
+        ("mayBeWeaker", json!(["namespaces"]), "BARRIER_UNKNOWN", "/mayBeWeaker/0"),
+        ("mayBeWeaker", json!(["memory", "memory"]), "BARRIER_DUPLICATE", "/mayBeWeaker/1"),
+        ("warm", json!(17), "LIMIT_OUT_OF_BOUNDS", "/warm"),
+        ("workspace", json!("execute"), "WORKSPACE_INVALID", "/workspace"),
+    ] {
+        let declaration = changed(program(), &format!("/runtime/{pointer}"), &value);
+        let findings = lint(&declaration);
+        let place = format!("/runtime{place}");
+        assert_eq!(codes(&findings), [(code, place.as_str())], "{pointer} = {value:.80}");
+    }
+    for (pointer, value, code, place) in [
+        ("module", Value::Null, "FIELD_MISSING", ""),
+        ("module", json!("../main.wasm"), "FILES_INVALID", "/module"),
+        ("module", json!("main.py"), "MODULE_INVALID", "/module"),
+        ("fuel", json!(0), "LIMIT_OUT_OF_BOUNDS", "/fuel"),
+        ("hosts", json!(["a.org"]), "FIELD_UNKNOWN", "/hosts"),
+        ("arguments", json!(["a\u{0}"]), "COMMAND_INVALID", "/arguments/0"),
+    ] {
+        let mut declaration = changed(module(), &format!("/runtime/{pointer}"), &value);
+        // A host of a module is refused as such; that it also lacks a capability is beside it.
+        declaration["deterministic"] = json!(false);
+        declaration["requiredCapabilities"] = json!(["filesystem.read", "network.https"]);
+        let findings = lint(&declaration);
+        let place = format!("/runtime{place}");
+        assert_eq!(codes(&findings), [(code, place.as_str())], "{pointer} = {value:.80}");
+    }
+}
+
+#[test]
+fn what_a_program_reaches_must_be_declared() {
+    let bare = changed(program(), "/requiredCapabilities", &json!([]));
+    assert_eq!(
+        codes(&lint(&bare)),
+        [
+            ("CAPABILITY_UNDECLARED", "/runtime/hosts/0"),
+            ("CAPABILITY_UNDECLARED", "/runtime/hosts/1"),
+            ("CAPABILITY_UNDECLARED", "/runtime/hosts/2"),
+            ("CAPABILITY_UNDECLARED", "/runtime/workspace"),
+            ("CAPABILITY_UNDECLARED", "/runtime/workspace"),
+            ("CAPABILITY_UNDECLARED", "/runtime/workspace"),
+        ]
+    );
+    let hints: Vec<_> = lint(&bare).into_iter().filter_map(|finding| finding.hint).collect();
+    for (hint, name) in hints.iter().zip(["https", "http", "tcp", "read", "write", "delete"]) {
+        assert!(hint.contains(&format!(".{name}`")), "{hint}");
+    }
+    for limit in ["maxCpuTime", "maxThreads", "maxTotalSize", "maxInodes", "maxOutput"] {
+        let pointer = format!("/resourceLimits/{limit}");
+        for value in [json!(0), json!(20_000_000_000_u64)] {
+            let findings = lint(&changed(program(), &pointer, &value));
+            assert_eq!(codes(&findings), [("LIMIT_OUT_OF_BOUNDS", pointer.as_str())], "{value}");
+        }
     }
 }
 

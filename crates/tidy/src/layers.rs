@@ -14,6 +14,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("documents", &["model"]),
     ("policy", &["model"]),
     ("journal", &["model"]),
+    ("egress", &["model"]),
     ("sandbox", &["model"]),
     ("sandbox-linux", &["sandbox", "model"]),
     ("sandbox-wasm", &["sandbox", "model"]),
@@ -30,6 +31,7 @@ const ALL: &[&str] = &[
     "documents",
     "policy",
     "journal",
+    "egress",
     "sandbox",
     "sandbox-linux",
     "sandbox-wasm",
@@ -43,6 +45,11 @@ const ALL: &[&str] = &[
 const CONFINED: &[(&str, &[&str])] = &[
     // The disk format belongs to the journal; the benchmark compares it with bare SQLite.
     ("rusqlite", &["journal", "cli"]),
+    // The runtime that runs guests, and the timers it needs.
+    ("tokio", &["sandbox-wasm"]),
+    ("wasmtime", &["sandbox-wasm"]),
+    ("wasmtime-wasi", &["sandbox-wasm"]),
+    ("wat", &["sandbox-wasm"]),
     // Whatever talks to a terminal or to signals.
     ("anstream", &["cli"]),
     ("anstyle", &["cli"]),

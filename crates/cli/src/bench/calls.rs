@@ -13,10 +13,11 @@ use countersign_model::{Failure, Principal, ToolRef};
 use serde::Serialize;
 
 use super::baseline::{FsyncBase, SqliteBase};
-use super::measure::{Latency, cpu_time, resident_bytes};
+use super::measure::{Latency, cpu_time, resident_bytes, timed};
+use super::{Scratch, aim};
 use crate::Context;
 use crate::exit::Exit;
-use crate::ui::{BOLD, DIM, Done, GOOD, Progress, Ui, WARN, bytes, paint, wrap};
+use crate::ui::{BOLD, Done, Progress, Ui, bytes, paint, wrap};
 
 /// Measure whole calls: rate and latency at 1, 16 and 64 callers, beside a bare sync and commit
 #[derive(Debug, Args)]
@@ -70,22 +71,8 @@ struct Timed {
     seconds: f64,
 }
 
-/// The scratch home, removed at the end.
-struct Scratch(PathBuf);
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 pub(super) fn run(context: &Context, args: &CallsArgs) -> Done<Exit> {
-    let scratch = Scratch(args.dir.join(format!(".countersign-bench-{}", std::process::id())));
-    std::fs::create_dir(&scratch.0).map_err(|error| {
-        let message = format!("{} cannot be used: {error}", args.dir.display());
-        Failure::validation("BENCH_UNWRITABLE", message)
-            .hint("name a writable directory with --dir")
-    })?;
+    let scratch = Scratch::beneath(&args.dir)?;
     let report = measure(&scratch.0, if args.quick { 10 } else { 1 })?;
     if context.ui.json {
         context.ui.json(&report)?;
@@ -164,12 +151,6 @@ fn alternate(dir: &Path, host: &Host, rounds: u64) -> Result<(Latency, Latency, 
         cpu_micros_per_call: cpu.as_secs_f64() * 1e6 / rounds as f64,
     };
     Ok((Latency::of(times.0), Latency::of(times.1), one))
-}
-
-fn timed(work: impl FnOnce() -> Result<(), Failure>) -> Result<Duration, Failure> {
-    let start = Instant::now();
-    work()?;
-    Ok(start.elapsed())
 }
 
 fn concurrent(
@@ -335,9 +316,4 @@ fn print(ui: Ui, report: &Report) -> Done {
         &format!("a home with {} entries opened in {:.3} s", timed.entries, timed.seconds),
         "1,000,000 in 1 s",
     )
-}
-
-fn aim(ui: Ui, met: bool, text: &str, aim: &str) -> Done {
-    let mark = if met { paint(GOOD, "✓") } else { paint(WARN, "✗") };
-    ui.line(wrap(&format!("  {mark} {text} {}", paint(DIM, format!("(aim: {aim})"))), 4))
 }

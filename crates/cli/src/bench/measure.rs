@@ -1,8 +1,9 @@
 //! What a measurement is made of.
 
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use countersign_model::Failure;
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
@@ -10,6 +11,7 @@ use serde::Serialize;
 #[serde(rename_all = "camelCase")]
 pub(super) struct Latency {
     pub(super) p50_micros: f64,
+    pub(super) p90_micros: f64,
     pub(super) p99_micros: f64,
 }
 
@@ -20,7 +22,7 @@ impl Latency {
             let at = (times.len() * percent).div_ceil(100).saturating_sub(1);
             times.get(at).map_or(0.0, |time| time.as_secs_f64() * 1e6)
         };
-        Latency { p50_micros: rank(50), p99_micros: rank(99) }
+        Latency { p50_micros: rank(50), p90_micros: rank(90), p99_micros: rank(99) }
     }
 }
 
@@ -28,6 +30,12 @@ impl fmt::Display for Latency {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "P50 {:.0} µs, P99 {:.0} µs", self.p50_micros, self.p99_micros)
     }
+}
+
+pub(super) fn timed(work: impl FnOnce() -> Result<(), Failure>) -> Result<Duration, Failure> {
+    let start = Instant::now();
+    work()?;
+    Ok(start.elapsed())
 }
 
 /// Processor time of this whole process.

@@ -1,24 +1,23 @@
 use std::io::{self, Read};
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use clap::Args;
 use countersign_host::{CallCommand, Cancel, Host, Outcome};
 use countersign_model::{Failure, Principal, ToolRef};
 use serde_json::{Value, json};
-use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::acting;
 use crate::Context;
 use crate::exit::Exit;
-use crate::lifecycle;
+use crate::lifecycle::{self, Detail};
+use crate::sandbox;
+use crate::signals;
 use crate::ui::{BOLD, DIM, Done, Ui, inert, paint, wrap};
 
 /// Call a tool
 ///
 /// Exit codes: 0 done, 1 the tool failed, 2 invalid input, 3 denied, 5 a limit was reached,
-/// 7 outcome unknown, 70 internal error.
+/// 6 this machine cannot enforce what the tool needs, 7 outcome unknown, 70 internal error.
 #[derive(Debug, Args)]
 pub(crate) struct CallArgs {
     /// The tool, as id or id@version; the highest version answers when none is named
@@ -46,9 +45,9 @@ pub(super) fn run(context: &Context, args: CallArgs) -> Done<Exit> {
         input: read_input(&args.input)?,
         principal: acting(args.principal)?,
         root: args.root,
-        cancel: cancel_on_signal(),
+        cancel: Cancel::from_flag(signals::cancelled()),
     };
-    let host = Host::open(&context.home)?;
+    let host = sandbox::open_host(&context.home)?;
     let outcome = host.call(command)?;
     if context.ui.json {
         context.ui.json(&to_json(&outcome))?;
@@ -83,17 +82,6 @@ fn read_input(argument: &str) -> Result<Vec<u8>, Failure> {
     Ok(bytes)
 }
 
-/// The first signal cancels the call and lets it be rolled back and recorded; the second one kills.
-fn cancel_on_signal() -> Cancel {
-    let flag = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        // Without a handler the signal kills at once, and recovery rolls the call back.
-        let _ = signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&flag));
-        let _ = signal_hook::flag::register(signal, Arc::clone(&flag));
-    }
-    Cancel::from_flag(flag)
-}
-
 /// The ToolResult that RFC-0001 speaks of.
 pub(super) fn to_json(outcome: &Outcome) -> Value {
     let mut value = json!({
@@ -117,13 +105,25 @@ pub(super) fn to_json(outcome: &Outcome) -> Value {
         if !outcome.unsettled.is_empty() {
             object.insert("unsettled".to_owned(), json!(outcome.unsettled));
         }
+        if !outcome.artifacts.is_empty() {
+            object.insert("artifacts".to_owned(), json!(outcome.artifacts));
+        }
+        if !outcome.connections.is_empty() {
+            object.insert("connections".to_owned(), json!(outcome.connections));
+        }
+        // What was said is kept with the call, and may be long: `execution artifacts` has it.
+        for (name, said) in [("stdout", outcome.stdout), ("stderr", outcome.stderr)] {
+            if let Some(said) = said {
+                object.insert(name.to_owned(), json!(said));
+            }
+        }
     }
     value
 }
 
 pub(super) fn print(ui: Ui, host: &Host, outcome: &Outcome) -> Done {
     if let Some(summary) = host.home().store.call(outcome.execution)? {
-        lifecycle::print_from(ui, host.home(), &summary)?;
+        lifecycle::print(ui, host.home(), &summary, Detail::Brief)?;
     }
     match &outcome.result {
         Ok(output) => ui.line(output_text(output))?,

@@ -1,18 +1,22 @@
+mod artifacts;
+
 use clap::{Args, Subcommand};
 use countersign_host::{Clock, Home, SystemClock};
 use countersign_journal::{CallFilter, JournalError};
 use countersign_model::effect::Payload;
-use countersign_model::event::Fact;
+use countersign_model::event::{CallEvent, Fact};
 use countersign_model::record::CallSummary;
 use countersign_model::{ExecutionId, Failure, Lifecycle, Principal, ToolId};
+use countersign_sandbox::Plan;
 use serde_json::{Value, json};
 
 use super::When;
 use super::call::output_text;
 use crate::Context;
 use crate::exit::Exit;
-use crate::lifecycle;
-use crate::ui::{BOLD, DIM, Done, Stop, Ui, WARN, paint, state_style, width};
+use crate::lifecycle::{self, Detail};
+use crate::plan_text;
+use crate::ui::{BOLD, DIM, Done, Stop, Ui, WARN, paint, state_style, width, wrap};
 
 /// Look at past calls
 #[derive(Debug, Subcommand)]
@@ -20,6 +24,8 @@ pub(crate) enum ExecutionCommand {
     /// List calls, newest first
     List(FilterArgs),
     Show(ShowArgs),
+    Artifacts(artifacts::ArtifactsArgs),
+    Plan(PlanArgs),
 }
 
 #[derive(Debug, Args)]
@@ -70,11 +76,23 @@ pub(crate) struct ShowArgs {
     execution: String,
 }
 
+/// Print the plan of the sandbox that a call ran in, as it was recorded
+#[derive(Debug, Args)]
+pub(crate) struct PlanArgs {
+    /// The execution's id, or `last`
+    execution: String,
+}
+
 pub(super) fn run(context: &Context, command: ExecutionCommand) -> Done<Exit> {
     let home = Home::open(&context.home)?;
     match command {
         ExecutionCommand::List(args) => list(context.ui, &home, &args.filter())?,
         ExecutionCommand::Show(args) => show(context.ui, &home, &args.execution)?,
+        ExecutionCommand::Artifacts(args) => {
+            let call = find(&home, args.execution())?;
+            artifacts::run(context.ui, &home, &call, &args)?;
+        }
+        ExecutionCommand::Plan(args) => plan(context.ui, &home, &args.execution)?,
     }
     Ok(Exit::Done)
 }
@@ -156,7 +174,7 @@ fn show(ui: Ui, home: &Home, text: &str) -> Done {
     if ui.json {
         return ui.json(&to_json(home, &call)?);
     }
-    lifecycle::print_from(ui, home, &call)?;
+    lifecycle::print(ui, home, &call, Detail::Full)?;
     ui.line(paint(BOLD, "input"))?;
     ui.line(
         value(home, &call, &call.input).map_or_else(|| "not kept".to_owned(), |v| output_text(&v)),
@@ -172,6 +190,37 @@ fn show(ui: Ui, home: &Home, text: &str) -> Done {
 
 fn value(home: &Home, call: &CallSummary, payload: &Payload) -> Option<Value> {
     home.payload(call.execution, payload).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok())
+}
+
+/// The plan of the last attempt. It is checked against the digest that the journal pins.
+fn plan(ui: Ui, home: &Home, text: &str) -> Done {
+    let call = find(home, text)?;
+    let entries = home.store.call_entries(call.execution)?;
+    let pinned = entries.iter().rev().find_map(|stored| match &stored.entry.fact {
+        Fact::Call(fact) => match &fact.event {
+            CallEvent::Started(started) => started.plan,
+            _ => None,
+        },
+        _ => None,
+    });
+    let Some(pinned) = pinned else {
+        let message = format!("execution {} ran in no sandbox", call.execution);
+        return Err(Stop::from(Failure::validation("PLAN_MISSING", message).hint(
+            "only programs that were started have a plan; `countersign execution show` says more",
+        )));
+    };
+    let bytes = home.payload(call.execution, &pinned)?;
+    let plan: Plan = serde_json::from_slice(&bytes)
+        .map_err(|error| Failure::state("INTERNAL", format!("the plan cannot be read: {error}")))?;
+    if ui.json {
+        return ui.json(&json!({
+            "executionId": call.execution,
+            "digest": pinned.digest,
+            "plan": plan,
+        }));
+    }
+    plan_text::print(ui, &plan)?;
+    ui.line(wrap(&paint(DIM, format!("plan {} of execution {}", pinned.digest, call.execution)), 0))
 }
 
 fn to_json(home: &Home, call: &CallSummary) -> Result<Value, Failure> {

@@ -3,11 +3,13 @@
 mod audit;
 mod call;
 mod completions;
+mod doctor;
 mod execution;
 mod grant;
 mod init;
 mod quickstart;
 mod recover;
+mod sandbox;
 mod stats;
 mod tool;
 
@@ -35,6 +37,9 @@ pub(crate) enum Command {
     Stats(stats::StatsArgs),
     Recover(recover::RecoverArgs),
     #[command(subcommand)]
+    Sandbox(sandbox::SandboxCommand),
+    Doctor(doctor::DoctorArgs),
+    #[command(subcommand)]
     Bench(bench::BenchCommand),
     Completions(completions::CompletionsArgs),
 }
@@ -51,6 +56,8 @@ impl Command {
             Command::Audit(command) => audit::run(context, command),
             Command::Stats(args) => stats::run(context, &args),
             Command::Recover(args) => recover::run(context, &args),
+            Command::Sandbox(command) => sandbox::run(context, command),
+            Command::Doctor(args) => doctor::run(context, &args),
             Command::Bench(command) => bench::run(context, command),
             Command::Completions(args) => completions::run(context, &args),
         }

@@ -12,9 +12,10 @@ use serde_json::{Value, json};
 use super::{acting, call};
 use crate::Context;
 use crate::exit::Exit;
+use crate::sandbox;
 use crate::ui::{BOLD, DIM, Done, GOOD, Ui, paint, shell_word, shown, wrap};
 
-/// See the whole thing work: a home, two tools, three calls, a verified journal
+/// See the whole thing work: a home, four tools, five calls, a verified journal
 #[derive(Debug, Args)]
 pub(crate) struct QuickstartArgs {
     /// Where to work; made if it does not exist
@@ -22,9 +23,13 @@ pub(crate) struct QuickstartArgs {
     dir: PathBuf,
 }
 
-const SAMPLES: [(&str, &str); 2] = [
+const SAMPLES: [(&str, &str); 6] = [
     ("notes.add.json", include_str!("../../samples/notes.add.json")),
     ("notes.read.json", include_str!("../../samples/notes.read.json")),
+    ("words.count/tool.json", include_str!("../../samples/words.count/tool.json")),
+    ("words.count/files/main.sh", include_str!("../../samples/words.count/files/main.sh")),
+    ("words.runaway/tool.json", include_str!("../../samples/words.runaway/tool.json")),
+    ("words.runaway/files/main.sh", include_str!("../../samples/words.runaway/files/main.sh")),
 ];
 
 /// One call of the tour.
@@ -32,10 +37,12 @@ struct Scene {
     title: &'static str,
     tool: &'static str,
     input: Value,
+    /// Beneath the workspace.
+    root: &'static str,
     moral: &'static str,
 }
 
-fn scenes() -> [Scene; 3] {
+fn scenes() -> [Scene; 5] {
     let long = "The same note, but this time far longer than the tool promises its notes to be. "
         .repeat(4);
     [
@@ -43,19 +50,36 @@ fn scenes() -> [Scene; 3] {
             title: "1. A call that succeeds",
             tool: "notes.add",
             input: json!({"path": "notes/today.md", "content": "Water the plants.\n", "createDirectories": true}),
+            root: "",
             moral: "Declared, validated, authorised, run in a transaction, committed. Each step is in the journal.",
         },
         Scene {
             title: "2. A call that is refused",
             tool: "notes.read",
             input: json!({"path": "private/diary.md"}),
+            root: "",
             moral: "The agent holds a grant for notes/, not for private/. Nothing ran.",
         },
         Scene {
             title: "3. A call that fails and is rolled back",
             tool: "notes.add",
             input: json!({"path": "notes/today.md", "content": long}),
+            root: "",
             moral: "The tool broke the promise in its outputSchema, so its change never became visible: notes/today.md is as it was.",
+        },
+        Scene {
+            title: "4. A program in a sandbox",
+            tool: "words.count",
+            input: json!({}),
+            root: "notes",
+            moral: "A shell script that nobody has to trust: it saw the notes, read-only, and no other file, process or network.",
+        },
+        Scene {
+            title: "5. A program that misbehaves",
+            tool: "words.runaway",
+            input: json!({}),
+            root: "notes",
+            moral: "It looked for secrets, tried to change a note and never ended. It found nothing, changed nothing, and was ended by its limit.",
         },
     ]
 }
@@ -64,7 +88,7 @@ pub(super) fn run(context: &Context, args: &QuickstartArgs) -> Done<Exit> {
     let ui = context.ui;
     let (home, workspace) = (args.dir.join("home"), args.dir.join("workspace"));
     prepare(&home, &workspace)?;
-    let host = Host::open(&home)?;
+    let host = sandbox::open_host(&home)?;
     let agent: Principal = "agent:demo".parse()?;
     grant_notes(&host, &agent, &workspace)?;
     if !ui.json {
@@ -73,10 +97,14 @@ pub(super) fn run(context: &Context, args: &QuickstartArgs) -> Done<Exit> {
     let mut outcomes = Vec::new();
     for scene in scenes() {
         let outcome = play(&host, &scene, &agent, &workspace)?;
+        let contained = !outcome.result.as_ref().is_err_and(is_uncontained);
         if !ui.json {
-            show(ui, &host, &scene, &outcome)?;
+            show(ui, &host, &scene, &outcome, contained)?;
         }
         outcomes.push(call::to_json(&outcome));
+        if !contained {
+            break;
+        }
     }
     let verified = verify_home(host.home(), &[], |_| {}).map_err(Failure::from)?;
     if ui.json {
@@ -92,6 +120,11 @@ pub(super) fn run(context: &Context, args: &QuickstartArgs) -> Done<Exit> {
     Ok(Exit::Done)
 }
 
+/// This machine cannot make the sandbox, so the program was refused.
+fn is_uncontained(failure: &Failure) -> bool {
+    Exit::of_failure(failure) == Exit::CannotEnforce
+}
+
 /// A second run works on what the first one made.
 fn prepare(home: &Path, workspace: &Path) -> Result<(), Failure> {
     let unwritable = |error: std::io::Error| {
@@ -104,7 +137,9 @@ fn prepare(home: &Path, workspace: &Path) -> Result<(), Failure> {
         Home::create(home, &SystemClock)?;
     }
     for (name, text) in SAMPLES {
-        fs::write(home.join("tools").join(name), text).map_err(unwritable)?;
+        let path = home.join("tools").join(name);
+        path.parent().map_or(Ok(()), fs::create_dir_all).map_err(unwritable)?;
+        fs::write(path, text).map_err(unwritable)?;
     }
     Ok(())
 }
@@ -139,21 +174,23 @@ fn play(
         tool: scene.tool.parse()?,
         input: scene.input.to_string().into_bytes(),
         principal: agent.clone(),
-        root: Some(workspace.to_owned()),
+        root: Some(workspace.join(scene.root)),
         cancel: Cancel::default(),
     })
 }
 
 fn say(ui: Ui, home: &Path) -> Done {
     ui.line(format!("{} {}", paint(BOLD, "A home at"), shown(home)))?;
-    ui.line(wrap("Two sample tools are declared, notes.add and notes.read. agent:demo was granted filesystem.read and filesystem.write on notes/ for an hour.", 0))?;
+    ui.line(wrap("Four sample tools are declared: notes.add and notes.read are built in, words.count and words.runaway are shell scripts. agent:demo was granted filesystem.read and filesystem.write on notes/ for an hour.", 0))?;
     ui.line("")
 }
 
-fn show(ui: Ui, host: &Host, scene: &Scene, outcome: &Outcome) -> Done {
+fn show(ui: Ui, host: &Host, scene: &Scene, outcome: &Outcome, contained: bool) -> Done {
     ui.line(paint(BOLD, scene.title))?;
     call::print(ui, host, outcome)?;
-    ui.line(wrap(&format!("{} {}", paint(GOOD, "→"), scene.moral), 0))?;
+    let refused = "Without a sandbox programs do not run. `countersign doctor` says what to change on this machine; everything else works.";
+    let moral = if contained { scene.moral } else { refused };
+    ui.line(wrap(&format!("{} {moral}", paint(GOOD, "→")), 0))?;
     ui.line("")
 }
 
@@ -165,7 +202,8 @@ fn next_steps(ui: Ui, home: &Path, workspace: &Path) -> Done {
     for (command, what) in [
         ("execution list", "what was called"),
         ("execution show last", "one call, step by step"),
-        ("tool show notes.add", "what a declaration says"),
+        ("tool show words.count", "what a declaration says"),
+        ("sandbox explain words.count", "every step of making its sandbox"),
         ("grant list", "who may do what"),
         ("audit export journal.jsonl", "a journal that anyone can verify"),
     ] {

@@ -6,6 +6,7 @@ use serde_json::json;
 
 use crate::Context;
 use crate::exit::Exit;
+use crate::sandbox;
 use crate::ui::{BAD, DIM, Done, GOOD, Ui, WARN, inert, paint, wrap};
 
 /// Finish what a killed process left behind; every call does this first, too
@@ -18,6 +19,7 @@ pub(crate) struct RecoverArgs {
 
 pub(super) fn run(context: &Context, args: &RecoverArgs) -> Done<Exit> {
     let host = Host::open(&context.home)?;
+    sandbox::clean_leftovers(host.home());
     // Opening recovered already. What was pending then is tried once more, and given up if asked.
     let again = match args.give_up {
         Some(execution) => host.give_up_on(execution)?,

@@ -1,13 +1,16 @@
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use countersign_host::{Home, Registry, Tool, builtin};
-use countersign_model::{Declaration, Failure, Finding, ToolRef};
+use countersign_host::{Home, Registry, Tool, builtin, registry};
+use countersign_model::{
+    Failure, Finding, ProcessRuntime, Runtime, ToolRef, WasmRuntime, WorkspaceAccess,
+};
 use serde_json::{Value, json};
 
 use crate::Context;
 use crate::exit::Exit;
-use crate::ui::{BAD, BOLD, DIM, Done, GOOD, Ui, bytes, inert, paint, shown, wrap};
+use crate::lifecycle;
+use crate::ui::{BAD, BOLD, DIM, Done, GOOD, Ui, inert, paint, shell_word, shown, wrap};
 
 /// Look at the tools that are declared
 #[derive(Debug, Subcommand)]
@@ -60,19 +63,11 @@ fn lint(ui: Ui, files: &[PathBuf]) -> Done<Exit> {
     Ok(if clean { Exit::Done } else { Exit::Invalid })
 }
 
-fn lint_file(file: &PathBuf) -> Vec<Finding> {
-    match std::fs::read(file) {
-        Ok(bytes) => Declaration::parse(&bytes).err().unwrap_or_default(),
-        Err(error) => vec![Finding {
-            code: "FILE_UNREADABLE".into(),
-            pointer: String::new(),
-            message: format!("it cannot be read: {error}"),
-            hint: None,
-        }],
-    }
+fn lint_file(file: &Path) -> Vec<Finding> {
+    registry::check_file(file, &builtin::handlers())
 }
 
-fn print_findings(ui: Ui, file: &std::path::Path, findings: &[Finding]) -> Done {
+fn print_findings(ui: Ui, file: &Path, findings: &[Finding]) -> Done {
     let name = shown(file);
     if findings.is_empty() {
         return ui.line(format!("{} {name}", paint(GOOD, "ok")));
@@ -92,13 +87,13 @@ fn print_findings(ui: Ui, file: &std::path::Path, findings: &[Finding]) -> Done 
     Ok(())
 }
 
-fn registry(context: &Context) -> Result<Registry, Failure> {
+fn registry_of(context: &Context) -> Result<Registry, Failure> {
     let home = Home::open(&context.home)?;
     Registry::load(&home.tools(), &builtin::handlers())
 }
 
 fn list(context: &Context) -> Done<Exit> {
-    let (ui, registry) = (context.ui, registry(context)?);
+    let (ui, registry) = (context.ui, registry_of(context)?);
     if ui.json {
         let tools: Vec<_> = registry.tools().map(|tool| describe(tool)).collect();
         let broken: Vec<_> = registry
@@ -128,12 +123,15 @@ fn describe(tool: &Tool) -> Value {
     if let Some(object) = value.as_object_mut() {
         object.insert("digest".to_owned(), json!(tool.digest));
         object.insert("source".to_owned(), json!(tool.source.display().to_string()));
+        if let Some(files) = tool.files_digest() {
+            object.insert("filesDigest".to_owned(), json!(files));
+        }
     }
     value
 }
 
 fn show(context: &Context, reference: &ToolRef) -> Done<Exit> {
-    let (ui, registry) = (context.ui, registry(context)?);
+    let (ui, registry) = (context.ui, registry_of(context)?);
     let tool = registry.find(reference)?;
     if ui.json {
         ui.json(&describe(tool))?;
@@ -149,23 +147,91 @@ fn show(context: &Context, reference: &ToolRef) -> Done<Exit> {
         declaration.required_capabilities.iter().map(|c| c.as_str()).collect();
     let needs =
         if capabilities.is_empty() { "nothing".to_owned() } else { capabilities.join(", ") };
-    let limits = &declaration.resource_limits;
-    let file =
-        limits.max_file_size.map_or(String::new(), |size| format!(", files up to {}", bytes(size)));
-    let yes = |flag| if flag { "yes" } else { "no" };
-    ui.line(format!("  needs          {needs}"))?;
-    ui.line(format!(
-        "  limits         {} ms, {}{file}",
-        limits.max_execution_time,
-        bytes(limits.max_memory)
-    ))?;
-    ui.line(format!("  deterministic  {}", yes(declaration.deterministic)))?;
-    ui.line(format!("  idempotent     {}", yes(declaration.idempotent)))?;
-    ui.line(format!("  digest         {}", tool.digest))?;
-    ui.line(format!("  declared in    {}", shown(&tool.source)))?;
+    let yes = |flag| if flag { "yes" } else { "no" }.to_owned();
+    let mut facts = vec![
+        ("needs", needs),
+        ("limits", lifecycle::limits(&declaration.resource_limits)),
+        ("deterministic", yes(declaration.deterministic)),
+        ("idempotent", yes(declaration.idempotent)),
+    ];
+    facts.extend(runtime(&declaration.runtime));
+    facts.extend(tool.files_digest().map(|digest| ("files pinned", digest.to_string())));
+    facts.push(("digest", tool.digest.to_string()));
+    facts.push(("declared in", shown(&tool.source)));
+    for (name, value) in facts {
+        ui.line(wrap(&format!("  {name:<14} {value}"), 15))?;
+    }
     fields(ui, "input", &declaration.input_schema)?;
     fields(ui, "output", &declaration.output_schema)?;
     Ok(Exit::Done)
+}
+
+/// What runs it, and what that is given.
+fn runtime(runtime: &Runtime) -> Vec<(&'static str, String)> {
+    match runtime {
+        Runtime::Builtin { handler } => {
+            vec![("runs as", format!("built-in {}, inside of the host", inert(handler)))]
+        }
+        Runtime::Process(process) => of_process(process),
+        Runtime::Wasm(wasm) => of_wasm(wasm),
+    }
+}
+
+fn of_process(process: &ProcessRuntime) -> Vec<(&'static str, String)> {
+    let command: Vec<_> = process.command.iter().map(|word| inert(&shell_word(word))).collect();
+    let listed = |list: &[String]| inert(&list.join(", "));
+    let mut facts = vec![
+        ("runs as", format!("process, isolation level {}", process.isolation)),
+        ("command", command.join(" ")),
+    ];
+    facts.extend(process.files.iter().map(|files| ("files", format!("{} as /tool", inert(files)))));
+    facts.push(("workspace", access(process.workspace)));
+    facts.push((
+        "network",
+        match process.hosts.as_slice() {
+            [] => "none".to_owned(),
+            hosts => format!("through the egress proxy to {}", listed(hosts)),
+        },
+    ));
+    facts.extend(environment(process.environment.keys()));
+    if !process.may_be_weaker.is_empty() {
+        facts.push(("may be weaker", listed(&process.may_be_weaker)));
+    }
+    if process.warm > 0 {
+        facts.push(("kept warm", format!("{} sandboxes", process.warm)));
+    }
+    facts
+}
+
+fn of_wasm(wasm: &WasmRuntime) -> Vec<(&'static str, String)> {
+    let arguments: Vec<_> = wasm.arguments.iter().map(|word| inert(&shell_word(word))).collect();
+    let mut facts = vec![
+        ("runs as", "WebAssembly, in the host's process".to_owned()),
+        ("module", inert(&wasm.module)),
+    ];
+    if !arguments.is_empty() {
+        facts.push(("arguments", arguments.join(" ")));
+    }
+    facts.extend(wasm.files.iter().map(|files| ("files", format!("{} as /tool", inert(files)))));
+    facts.extend(wasm.fuel.map(|fuel| ("fuel", format!("{fuel} instructions"))));
+    facts.push(("workspace", access(wasm.workspace)));
+    facts.push(("network", "none".to_owned()));
+    facts.extend(environment(wasm.environment.keys()));
+    facts
+}
+
+fn access(workspace: Option<WorkspaceAccess>) -> String {
+    match workspace {
+        None => "none",
+        Some(WorkspaceAccess::Read) => "the call's root, to read",
+        Some(WorkspaceAccess::Write) => "the call's root, changes staged until the commit",
+    }
+    .to_owned()
+}
+
+fn environment<'n>(names: impl Iterator<Item = &'n String>) -> Option<(&'static str, String)> {
+    let names: Vec<_> = names.map(|name| inert(name)).collect();
+    (!names.is_empty()).then(|| ("environment", names.join(", ")))
 }
 
 /// The top-level fields of a schema, as a person would want them listed.

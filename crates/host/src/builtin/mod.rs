@@ -65,7 +65,7 @@ mod tests {
             let declaration = Declaration::parse(text.as_bytes())
                 .unwrap_or_else(|findings| panic!("{name}: {findings:#?}"));
             assert_eq!(name, format!("{}.json", declaration.id));
-            let Runtime::Builtin { handler } = &declaration.runtime;
+            let Runtime::Builtin { handler } = &declaration.runtime else { panic!("{name}") };
             assert!(handlers.names().any(|known| known == handler), "{name}");
         }
     }

@@ -1,23 +1,24 @@
 //! COMPLETED: the output conforms, the effects are committed by one append and then published.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use countersign_journal::{AppendError, Batch, Conflict, Expect, Guard, KeyChange};
+use countersign_journal::{AppendError, Batch, Conflict, Expect, Guard};
 use countersign_model::digest::canonical_json;
-use countersign_model::effect::{Effect, Payload};
+use countersign_model::effect::{Artifact, Effect, Payload};
 use countersign_model::event::{self, CallEvent};
 use countersign_model::{Digest, ErrorClass, Failure};
 use serde_json::Value;
 
+use super::changes::{Changes, parents};
 use super::declare::violated;
-use super::execute::{Open, check_expiry};
+use super::execute::{Open, Work, check_expiry};
 use super::{Call, Executed, Outcome, Step};
 use crate::clock::Clock;
+use crate::manifest::{Manifest, conflict};
 use crate::path::RelPath;
 use crate::publish::{Patience, lost_root, publish};
 use crate::root::Root;
-use crate::snapshot::Snapshot;
-use crate::tool::Staged;
 
 /// The output conforms to the tool's schema.
 #[derive(Debug)]
@@ -26,7 +27,7 @@ pub struct Checked<'h> {
     open: Open,
     output: Value,
     bytes: Vec<u8>,
-    staged: Staged,
+    work: Work,
 }
 
 /// Past the commit point: the call can only be finished now.
@@ -37,12 +38,13 @@ pub struct Committed<'h> {
     open: Open,
     output: Value,
     effects: Vec<Effect>,
+    artifacts: Vec<Artifact>,
 }
 
 impl<'h> Executed<'h> {
     /// The tool promised an output; this is what it gave.
     pub fn check(self) -> Step<'h, Checked<'h>> {
-        let Executed { call, open, output, staged } = self;
+        let Executed { call, open, output, work } = self;
         let violations = call.tool.output.check(&output);
         if !violations.is_empty() {
             let what = "the tool's output does not fit its outputSchema";
@@ -50,7 +52,7 @@ impl<'h> Executed<'h> {
             return Err(call.roll_back(open, failure));
         }
         match canonical_json(&output) {
-            Ok(bytes) => Ok(Checked { call, open, output, bytes, staged }),
+            Ok(bytes) => Ok(Checked { call, open, output, bytes, work }),
             Err(error) => {
                 let failure = Failure::validation("OUTPUT_INVALID", error.to_string());
                 Err(call.roll_back(open, failure))
@@ -62,28 +64,35 @@ impl<'h> Executed<'h> {
 impl<'h> Checked<'h> {
     /// Appends the fact that decides. Before it nothing can be seen, after it nothing can be undone.
     pub fn commit(self) -> Step<'h, Committed<'h>> {
-        let Checked { mut call, open, output, bytes, staged } = self;
+        let Checked { mut call, open, output, bytes, work } = self;
         if let Err(failure) = check_expiry(&open.authorization, call.recorder.now()) {
             return Err(call.abort(open, failure));
         }
-        let effects = effects(&open.snapshot, &staged);
         let payload = Payload::of(&bytes);
-        let prepared = call
-            .keep_contents(&open.snapshot, &staged, &effects)
-            .and_then(|()| call.host.home.keep(&mut call.recorder, payload, bytes));
-        if let Err(failure) = prepared {
-            return Err(call.roll_back(open, failure));
-        }
+        let prepared = call.keep_changes(&open, work).and_then(|changes| {
+            call.host.home.keep(&mut call.recorder, payload, bytes)?;
+            Ok(changes)
+        });
+        let changes = match prepared {
+            Ok(changes) => changes,
+            Err(failure) => return Err(call.roll_back(open, failure)),
+        };
         let mark = call.recorder.mark();
-        let committed = event::Committed { output: payload, effects: effects.clone() };
-        call.note(CallEvent::Committed(committed))?;
+        call.note(CallEvent::Committed(event::Committed {
+            artifacts: changes.artifacts.clone(),
+            connections: open.trace.connections.clone(),
+            effects: changes.effects.clone(),
+            output: payload,
+            stderr: open.trace.stderr,
+        }))?;
         // Key-value changes need no publishing: such a call completes in the same append.
-        let settled = !effects.iter().any(Effect::needs_publishing);
+        let settled = !changes.effects.iter().any(Effect::needs_publishing);
         if settled {
             call.note_completed(&open, payload, Vec::new())?;
         }
-        match call.recorder.flush_with(commit_batch(&call, &open, &effects, staged)) {
-            Ok(()) => Ok(Committed { call, open, output, effects }),
+        let (effects, artifacts) = (changes.effects.clone(), changes.artifacts.clone());
+        match call.recorder.flush_with(commit_batch(&call, &open, changes)) {
+            Ok(()) => Ok(Committed { call, open, output, effects, artifacts }),
             Err(AppendError::Conflict(conflict)) => {
                 call.recorder.rewind(mark);
                 Err(call.lost(open, conflict))
@@ -125,59 +134,9 @@ impl<'h> Call<'h> {
             unsettled,
         }))
     }
-
-    /// Old and new contents go into the blob store first: the new ones so that publishing can be
-    /// finished after a crash, the old ones so that nothing is ever lost.
-    fn keep_contents(
-        &self,
-        before: &Snapshot,
-        staged: &Staged,
-        effects: &[Effect],
-    ) -> Result<(), Failure> {
-        let blobs = &self.host.home.blobs;
-        if !effects.iter().any(Effect::needs_publishing) {
-            return Ok(());
-        }
-        for (path, new) in &staged.files {
-            if let Some(Some(old)) = before.files.get(path) {
-                blobs.put(&old.bytes)?;
-            }
-            if let Some(new) = new {
-                blobs.put(&new.bytes)?;
-            }
-        }
-        Ok(())
-    }
 }
 
-/// What the staged changes amount to. A file that is written as it already was is no change.
-fn effects(before: &Snapshot, staged: &Staged) -> Vec<Effect> {
-    let directories =
-        staged.directories.iter().map(|path| Effect::DirectoryCreated { path: path.to_string() });
-    let files = staged.files.iter().filter_map(|(path, new)| {
-        let old = before.files.get(path).and_then(|content| content.as_ref()).map(|c| c.image);
-        let path = path.to_string();
-        match (old, new) {
-            (old, Some(new)) if old == Some(new.image) => None,
-            (before, Some(new)) => Some(Effect::FileWritten { path, before, after: new.image }),
-            (Some(before), None) => Some(Effect::FileDeleted { path, before }),
-            (None, None) => None,
-        }
-    });
-    let keys = staged.keys.iter().filter_map(|(key, new)| {
-        let old = before.keys.get(key).and_then(|value| value.as_ref()).map(|v| Digest::of(v));
-        let key = key.clone();
-        match (old, new.as_ref().map(|value| Digest::of(value))) {
-            (old, new) if old == new => None,
-            (before, Some(after)) => Some(Effect::StatePut { key, before, after }),
-            (Some(before), None) => Some(Effect::StateDeleted { key, before }),
-            (None, None) => None,
-        }
-    });
-    directories.chain(files).chain(keys).collect()
-}
-
-fn commit_batch(call: &Call<'_>, open: &Open, effects: &[Effect], staged: Staged) -> Batch {
+fn commit_batch(call: &Call<'_>, open: &Open, changes: Changes) -> Batch {
     let clock = Arc::clone(&call.host.clock);
     let mut batch = Batch { guard: Some(unexpired(open, clock)), ..Batch::default() };
     batch.expect.extend(open.authorization.grants.iter().copied().map(Expect::GrantLive));
@@ -185,31 +144,16 @@ fn commit_batch(call: &Call<'_>, open: &Open, effects: &[Effect], staged: Staged
         let digest = value.as_ref().map(|value| Digest::of(value));
         batch.expect.push(Expect::KeyIs { key: key.clone(), digest });
     }
-    batch.keys.extend(staged.keys.into_iter().map(|(key, value)| KeyChange { key, value }));
+    batch.keys = changes.keys;
     if let Some(root) = open.asked.place.shared_root()
-        && effects.iter().any(Effect::needs_publishing)
+        && changes.effects.iter().any(Effect::needs_publishing)
     {
-        batch.claims = open.snapshot.files.keys().map(|path| root.resource(path)).collect();
-        batch.unclaimed = staged.directories.iter().map(|path| root.resource(path)).collect();
+        batch.claims = changes.claims.iter().map(|path| root.resource(path)).collect();
+        batch.unclaimed = changes.unclaimed.iter().map(|path| root.resource(path)).collect();
         let clock = Arc::clone(&call.host.clock);
-        batch.guard = Some(world_unchanged(open, clock, root, parents(effects)));
+        batch.guard = Some(world_unchanged(open, clock, root, changes.effects));
     }
     batch
-}
-
-/// The directories that the call writes into and does not make itself.
-fn parents(effects: &[Effect]) -> Vec<RelPath> {
-    let made = |path: &RelPath| {
-        effects.contains(&Effect::DirectoryCreated { path: path.as_str().to_owned() })
-    };
-    let new = effects.iter().filter_map(|effect| match effect {
-        Effect::FileWritten { path, .. } | Effect::DirectoryCreated { path } => {
-            RelPath::parse(path).ok()
-        }
-        _ => None,
-    });
-    let parents = new.filter_map(|path| path.split().map(|(parent, _)| parent));
-    parents.filter(|parent| !made(parent)).collect()
 }
 
 /// Runs while nobody else can commit: however long the call had to wait for that, its grants have
@@ -225,13 +169,16 @@ fn world_unchanged(
     open: &Open,
     clock: Arc<dyn Clock>,
     root: &Arc<Root>,
-    parents: Vec<RelPath>,
+    effects: Vec<Effect>,
 ) -> Guard {
     let (root, snapshot) = (Arc::clone(root), Arc::clone(&open.snapshot));
     let authorization = open.authorization.clone();
     Guard::new(move || {
         check_expiry(&authorization, clock.now())?;
-        for parent in &parents {
+        if let Some(manifest) = &snapshot.workspace {
+            return workspace_unchanged(&root, manifest, &effects);
+        }
+        for parent in &parents(&effects) {
             if !root.has_directory(parent).or_else(replaced)? {
                 return Err(changed(&format!("the directory `{parent}` was removed")));
             }
@@ -244,6 +191,36 @@ fn world_unchanged(
         }
         Ok(())
     })
+}
+
+/// What a program changes is still what it was when the program began, and lies in the same
+/// directories. What else others did in those directories is no business of this call.
+pub(crate) fn workspace_unchanged(
+    root: &Root,
+    manifest: &Manifest,
+    effects: &[Effect],
+) -> Result<(), Failure> {
+    let mut parents = BTreeSet::new();
+    for effect in effects {
+        let path = RelPath::parse(effect.target())?;
+        let now = root.stamp(&path)?;
+        let is_still = match (effect, manifest.get(&path), &now) {
+            (Effect::DirectoryChanged { .. }, Some(then), Some(now)) => then.is_same_place(now),
+            _ => manifest.is_still(&path, now.as_ref()),
+        };
+        if !is_still {
+            return Err(conflict(&path));
+        }
+        parents.extend(path.ancestors());
+    }
+    for parent in &parents {
+        // Directories that were not there before are the call's own.
+        let Some(then) = manifest.get(parent) else { continue };
+        if !root.stamp(parent)?.is_some_and(|now| then.is_same_place(&now)) {
+            return Err(changed(&format!("the directory `{parent}` was changed")));
+        }
+    }
+    Ok(())
 }
 
 /// Something of another kind stands there now: changed, like everything else that is not the same.
@@ -262,7 +239,7 @@ fn changed(what: &str) -> Failure {
 impl Committed<'_> {
     /// Makes the effects visible. A crash from here on is finished by recovery.
     pub fn publish(self) -> Result<Outcome, Failure> {
-        let Committed { mut call, open, output, effects } = self;
+        let Committed { mut call, open, output, effects, artifacts } = self;
         let execution = call.recorder.execution();
         if effects.iter().any(Effect::needs_publishing) {
             let root = open.asked.place.shared_root();
@@ -287,7 +264,7 @@ impl Committed<'_> {
             }
         }
         call.host.leave(execution);
-        Ok(call.outcome(Ok(output)))
+        Ok(Outcome { artifacts, ..call.outcome_of(open, Ok(output)) })
     }
 }
 

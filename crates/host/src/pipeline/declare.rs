@@ -13,8 +13,9 @@ use serde_json::{Value, json};
 use super::{Call, CallCommand, Step};
 use crate::host::Host;
 use crate::recorder::Recorder;
+use crate::registry::Implementation;
 use crate::root::Root;
-use crate::tool::{Footprint, NativeTool, Place};
+use crate::tool::{Footprint, Place};
 
 /// The tool exists and its declaration is pinned.
 #[derive(Debug)]
@@ -51,6 +52,7 @@ impl<'h> Declared<'h> {
             tool: tool.declaration.id.clone(),
             version: tool.declaration.version.clone(),
             declaration: tool.digest,
+            files: tool.files_digest(),
             principal: command.principal,
             input: payload,
             root: match (&root, command.root) {
@@ -83,7 +85,7 @@ impl<'h> Declared<'h> {
         self.call.note(CallEvent::Validated {})?;
         let place = self.root.transpose().map(Place::new);
         let asked = place.and_then(|place| {
-            let footprint = footprint(&*self.call.tool.native, &input, &place)?;
+            let footprint = footprint(&self.call.tool.implementation, &input, &place)?;
             Ok(Arc::new(Asked { input, place, footprint }))
         });
         match asked {
@@ -93,8 +95,16 @@ impl<'h> Declared<'h> {
     }
 }
 
-/// Runs on the caller's thread, so a tool that panics here must not take the caller with it.
-fn footprint(native: &dyn NativeTool, input: &Value, place: &Place) -> Result<Footprint, Failure> {
+fn footprint(
+    implementation: &Implementation,
+    input: &Value,
+    place: &Place,
+) -> Result<Footprint, Failure> {
+    let native = match implementation {
+        Implementation::Native(native) => native,
+        Implementation::Program(program) => return program.footprint(place),
+    };
+    // On the caller's thread: a tool that panics here must not take the caller with it.
     catch_unwind(AssertUnwindSafe(|| native.footprint(input, place))).unwrap_or_else(|_| {
         tracing::error!("a tool panicked over its footprint");
         Err(Failure::execution("TOOL_CRASHED", "the tool crashed").hint("the log says more"))

@@ -9,9 +9,12 @@
 //! ```
 
 mod authorize;
+mod changes;
 mod commit;
 mod declare;
 mod execute;
+mod native;
+mod program;
 mod rollback;
 
 use std::path::PathBuf;
@@ -19,14 +22,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use countersign_journal::AppendError;
-use countersign_model::event::{CallEvent, Retry};
+use countersign_model::effect::{Artifact, Payload};
+use countersign_model::event::{CallEvent, Connection, Retry};
 use countersign_model::{Digest, ExecutionId, Failure, Lifecycle, Principal, ToolRef};
 use serde_json::Value;
 
 pub use self::authorize::Authorized;
+pub(crate) use self::changes::effects_of;
+pub(crate) use self::commit::workspace_unchanged;
 pub use self::commit::{Checked, Committed};
 pub use self::declare::{Declared, Validated};
 pub use self::execute::{Executed, Executing};
+use self::execute::{Open, Trace};
 use crate::host::Host;
 use crate::meter::Cancel;
 use crate::recorder::Recorder;
@@ -54,6 +61,14 @@ pub struct Outcome {
     pub receipt: Receipt,
     /// Paths that held something unexpected when they were to be published.
     pub unsettled: Vec<String>,
+    /// What a program left in `/out`; the contents are in the blob store.
+    pub artifacts: Vec<Artifact>,
+    /// Every attempt of a program to reach a host.
+    pub connections: Vec<Connection>,
+    /// What a program said on its diagnostic stream, kept with the call.
+    pub stderr: Option<Payload>,
+    /// What a program that failed had written to its standard output.
+    pub stdout: Option<Payload>,
 }
 
 /// Where the call's last fact stands in the journal, and a signed checkpoint that covers it.
@@ -68,7 +83,7 @@ pub struct Receipt {
 #[derive(Debug)]
 pub enum Halt<'h> {
     /// The call has ended, and the journal says so.
-    Ended(Outcome),
+    Ended(Box<Outcome>),
     /// This attempt was rolled back and another one follows.
     Retry(Box<Validated<'h>>, Retry),
     /// The journal could not be written. Nothing was published.
@@ -103,7 +118,7 @@ impl Host {
                 .and_then(Checked::commit);
             match committed.map_err(|halt| *halt) {
                 Ok(committed) => return committed.publish(),
-                Err(Halt::Ended(outcome)) => return Ok(outcome),
+                Err(Halt::Ended(outcome)) => return Ok(*outcome),
                 Err(Halt::Broken(failure)) => return Err(failure),
                 Err(Halt::Retry(validated, retry)) => {
                     self.clock.sleep(Duration::from_millis(retry.delay_ms));
@@ -139,7 +154,13 @@ impl<'h> Call<'h> {
             return halt;
         }
         self.host.leave(self.recorder.execution());
-        Box::new(Halt::Ended(self.outcome(Err(failure))))
+        Box::new(Halt::Ended(Box::new(self.outcome(Err(failure)))))
+    }
+
+    /// How a call ended that got as far as a transaction.
+    fn outcome_of(&self, open: Open, result: Result<Value, Failure>) -> Outcome {
+        let Trace { connections, stdout, stderr } = open.trace;
+        Outcome { connections, stdout, stderr, ..self.outcome(result) }
     }
 
     fn outcome(&self, result: Result<Value, Failure>) -> Outcome {
@@ -158,6 +179,10 @@ impl<'h> Call<'h> {
             attempts: summary.attempts,
             receipt,
             unsettled: summary.unsettled.clone(),
+            artifacts: Vec::new(),
+            connections: Vec::new(),
+            stderr: None,
+            stdout: None,
         }
     }
 }

@@ -29,6 +29,11 @@ impl<'h> Call<'h> {
             usage: open.usage,
             duration_ms: self.recorder.elapsed_ms(),
             retry,
+            connections: open.trace.connections.clone(),
+            stdout: open.trace.stdout,
+            stderr: open.trace.stderr,
+            // Every connection is on record, so it is known what was done.
+            unknown: false,
         });
         if let Err(halt) = self.note(event).and_then(|()| self.record_rollback(retry)) {
             return halt;
@@ -36,7 +41,8 @@ impl<'h> Call<'h> {
         match retry {
             None => {
                 self.host.leave(self.recorder.execution());
-                Box::new(Halt::Ended(self.outcome(Err(failure))))
+                let outcome = self.outcome_of(open, Err(failure));
+                Box::new(Halt::Ended(Box::new(outcome)))
             }
             // Still ours: during the pause nobody may take it for abandoned.
             Some(retry) => {
@@ -59,6 +65,8 @@ impl<'h> Call<'h> {
         let config = self.host.home.config.retry;
         let wanted = may_retry(self.tool.declaration.idempotent, failure)
             && open.attempt <= config.max_retries
+            // What was sent cannot be taken back, and would be sent again.
+            && !open.trace.reached_out()
             && !self.cancel.is_cancelled();
         wanted.then(|| {
             let attempt = open.attempt + 1;

@@ -10,6 +10,7 @@
 )]
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its own part")]
 
+pub mod boxes;
 pub mod store;
 pub mod tools;
 
@@ -28,9 +29,11 @@ use countersign_model::event::{CallEvent, Fact};
 use countersign_model::{
     Capability, ErrorClass, ExecutionId, Failure, GrantId, Lifecycle, Principal, Scope, Timestamp,
 };
+use countersign_sandbox::backend::StagedForm;
 use serde_json::Value;
 use tempfile::TempDir;
 
+use self::boxes::{Boxes, program};
 use self::store::TestStore;
 use self::tools::{Hook, declarations, handlers};
 
@@ -72,13 +75,14 @@ impl Clock for ManualClock {
 }
 
 /// The capabilities that the bench's agent holds, prerequisites first.
-pub const HELD: [Capability; 6] = [
+pub const HELD: [Capability; 7] = [
     Capability::FilesystemRead,
     Capability::FilesystemWrite,
     Capability::FilesystemDelete,
     Capability::StateRead,
     Capability::StateWrite,
     Capability::StateDelete,
+    Capability::NetworkHttps,
 ];
 
 pub struct Bench {
@@ -131,6 +135,21 @@ impl Bench {
         Host::start(home, &handlers(&self.hook), self.clock.clone()).unwrap()
     }
 
+    /// A host that runs programs in pretended boxes.
+    pub fn host_with(&self, boxes: &Arc<Boxes>) -> Host {
+        self.host_with_on(Home::open(&self.home()).unwrap(), boxes)
+    }
+
+    pub fn host_with_on(&self, home: Home, boxes: &Arc<Boxes>) -> Host {
+        let backends = boxes.backends();
+        Host::start_with(home, &handlers(&self.hook), self.clock.clone(), backends).unwrap()
+    }
+
+    /// Declares a program, changed as the test wants it.
+    pub fn declare_program(&self, id: &str, change: impl FnOnce(&mut Value)) {
+        declare_program_in(&self.home(), id, change);
+    }
+
     pub fn store(&self) -> Arc<TestStore> {
         Arc::new(TestStore::over(open_store(&self.home())))
     }
@@ -180,6 +199,15 @@ impl Bench {
     pub fn text(&self, name: &str) -> Option<String> {
         std::fs::read_to_string(self.root().join(name)).ok()
     }
+}
+
+pub fn declare_program_in(home: &Path, id: &str, change: impl FnOnce(&mut Value)) {
+    let folder = home.join("tools").join(id);
+    std::fs::create_dir_all(folder.join("files")).unwrap();
+    std::fs::write(folder.join("files/main.py"), "print('hello')\n").unwrap();
+    let mut declaration = program(id);
+    change(&mut declaration);
+    std::fs::write(folder.join("tool.json"), declaration.to_string()).unwrap();
 }
 
 pub fn home_in(dir: &Path) -> PathBuf {
@@ -278,7 +306,8 @@ pub fn failure_of(result: Result<Outcome, Failure>) -> Failure {
 /// A host for a process that is not the one that made the bench.
 pub fn host_in(dir: &Path, store: Arc<dyn Store>) -> Host {
     let home = Home::with_store(&home_in(dir), store).unwrap();
-    Host::start(home, &handlers(&Hook::default()), ManualClock::new()).unwrap()
+    let backends = Boxes::new(StagedForm::Upper, boxes::obedient).backends();
+    Host::start_with(home, &handlers(&Hook::default()), ManualClock::new(), backends).unwrap()
 }
 
 pub fn command_in(dir: &Path, tool: &str, input: &Value) -> CallCommand {

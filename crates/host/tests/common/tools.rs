@@ -156,7 +156,7 @@ fn number(input: &Value, name: &str) -> u64 {
 }
 
 fn need(capability: Capability, resource: &str) -> Need {
-    Need { capability, resource: resource.to_owned() }
+    Need::one(capability, resource)
 }
 
 fn json_text(text: &str) -> Vec<u8> {

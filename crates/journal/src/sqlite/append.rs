@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use countersign_model::Digest;
 use countersign_model::event::GrantEvent;
+use countersign_model::{Digest, ExecutionId};
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 
 use super::prepared::{Prepared, PreparedCall};
@@ -66,6 +66,13 @@ fn append_all(
 /// Whether a batch failed because of what it says, so that the others can go on.
 fn is_own_fault(error: &JournalError) -> bool {
     matches!(error, JournalError::Unrecordable(_))
+}
+
+fn refuse_claimed(resource: &str, by: Option<ExecutionId>) -> Result<(), AppendError> {
+    match by {
+        Some(by) => Err(Conflict::Claimed { resource: resource.to_owned(), by }.into()),
+        None => Ok(()),
+    }
 }
 
 type Place = (Range<u64>, Digest);
@@ -153,16 +160,15 @@ impl<'c> Writer<'c> {
         for expect in &batch.expect {
             self.check_one(expect)?;
         }
-        for resource in batch.claims.iter().chain(&batch.unclaimed) {
+        for resource in &batch.claims {
             let taken = match rows::claim(self.transaction, resource)? {
-                None if batch.claims.contains(resource) => {
-                    rows::claim_beneath(self.transaction, resource)?
-                }
+                None => rows::claim_beneath(self.transaction, resource)?,
                 taken => taken,
             };
-            if let Some(by) = taken {
-                return Err(Conflict::Claimed { resource: resource.clone(), by }.into());
-            }
+            refuse_claimed(resource, taken)?;
+        }
+        for resource in &batch.unclaimed {
+            refuse_claimed(resource, rows::claim(self.transaction, resource)?)?;
         }
         Ok(batch.guard.take().map_or(Ok(()), |guard| guard.run())?)
     }

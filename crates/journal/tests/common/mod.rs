@@ -91,6 +91,7 @@ pub(crate) fn revoked(n: u64) -> Fact {
 
 pub(crate) fn declared() -> CallEvent {
     CallEvent::Declared(Declared {
+        files: None,
         tool: "file.read".parse().unwrap(),
         version: "1.0.0".parse().unwrap(),
         declaration: Digest::of(b"declaration"),
@@ -106,6 +107,8 @@ pub(crate) fn authorized() -> CallEvent {
 
 fn started(n: u64) -> CallEvent {
     CallEvent::Started(Started {
+        hosts: Vec::new(),
+        plan: None,
         attempt: 1,
         transaction: TransactionId::from_uuid(uuid(n)),
         host: HostId::from_uuid(uuid(1)),
@@ -115,12 +118,14 @@ fn started(n: u64) -> CallEvent {
             max_file_size: None,
             max_file_descriptors: None,
             max_processes: None,
+            ..ResourceLimits::default()
         },
         enforcement: Enforcement {
             isolation: 1,
             time: "clock".into(),
             memory: "limit".into(),
             files: None,
+            ..Enforcement::default()
         },
         writes: WriteSet::default(),
         before: Digest::ZERO,
@@ -128,7 +133,13 @@ fn started(n: u64) -> CallEvent {
 }
 
 fn committed() -> CallEvent {
-    CallEvent::Committed(Committed { output: Payload::of(b"out"), effects: vec![] })
+    CallEvent::Committed(Committed {
+        output: Payload::of(b"out"),
+        artifacts: Vec::new(),
+        connections: Vec::new(),
+        effects: Vec::new(),
+        stderr: None,
+    })
 }
 
 pub(crate) fn completed() -> CallEvent {
@@ -142,6 +153,10 @@ pub(crate) fn completed() -> CallEvent {
 
 fn rolled_back() -> CallEvent {
     CallEvent::RolledBack(RolledBack {
+        connections: Vec::new(),
+        stdout: None,
+        stderr: None,
+        unknown: false,
         error: failure(),
         before: Digest::ZERO,
         after: Digest::ZERO,

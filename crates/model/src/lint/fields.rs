@@ -4,7 +4,7 @@ use semver::Version;
 use serde_json::{Map, Value};
 
 use super::report::{Finding, Report};
-use super::{capabilities, limits, runtime, schemas, shape};
+use super::{capabilities, limits, program, runtime, schemas, shape};
 use crate::id::ToolId;
 use crate::json::shorten;
 
@@ -34,6 +34,7 @@ pub(super) fn check(report: &mut Report, map: &Map<String, Value>) {
         }
     }
     contradiction(report, map);
+    program::check_needs(report, map);
 }
 
 fn id(report: &mut Report, pointer: &str, value: &Value) {

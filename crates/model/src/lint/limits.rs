@@ -22,6 +22,11 @@ const BOUNDS: &[Bound] = &[
     Bound { name: "maxFileSize", unit: " bytes", least: 1, most: GIB, required: false },
     Bound { name: "maxFileDescriptors", unit: "", least: 1, most: 1024, required: false },
     Bound { name: "maxProcesses", unit: "", least: 1, most: 100, required: false },
+    Bound { name: "maxCpuTime", unit: " ms", least: 1, most: 300_000, required: false },
+    Bound { name: "maxThreads", unit: "", least: 1, most: 1000, required: false },
+    Bound { name: "maxTotalSize", unit: " bytes", least: 1, most: 10 * GIB, required: false },
+    Bound { name: "maxInodes", unit: "", least: 1, most: 1_000_000, required: false },
+    Bound { name: "maxOutput", unit: " bytes", least: 1, most: 64 * MIB, required: false },
 ];
 
 pub(super) fn check(report: &mut Report, pointer: &str, value: &Value) {

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::report::{Report, below};
-use super::{shape, spelling};
+use super::{program, shape, spelling};
 use crate::id::ToolId;
 use crate::json::shorten;
 
@@ -15,14 +15,8 @@ pub(super) fn check(report: &mut Report, pointer: &str, value: &Value) {
     let place = below(pointer, "kind");
     match shape::text(report, &place, kind) {
         Some("builtin") => builtin(report, pointer, map),
-        Some(kind @ ("process" | "wasm")) => {
-            report.add(
-                "RUNTIME_UNSUPPORTED",
-                &place,
-                format!("the runtime `{kind}` is not available"),
-            );
-            report.hint("this version runs built-in tools only");
-        }
+        Some("process") => program::process(report, pointer, map),
+        Some("wasm") => program::wasm(report, pointer, map),
         Some(kind) => {
             report.add(
                 "RUNTIME_UNKNOWN",
