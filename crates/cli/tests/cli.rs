@@ -73,6 +73,17 @@ fn every_command(bench: &Bench, grant: &str, file: &str) -> Vec<Vec<String>> {
         "init".to_owned(),
         format!("init {other}"),
         format!("quickstart {quick}"),
+        "doctor".to_owned(),
+        "sandbox syscalls".to_owned(),
+        "sandbox explain".to_owned(),
+        "sandbox explain text.digest".to_owned(),
+        "sandbox explain no.tool".to_owned(),
+        "execution plan last".to_owned(),
+        "execution artifacts last".to_owned(),
+        "sandbox run".to_owned(),
+        "sandbox run --time 0 -- true".to_owned(),
+        "sandbox run --workspace nowhere -- true".to_owned(),
+        "sandbox run --input nowhere -- true".to_owned(),
         "completions bash".to_owned(),
         "frobnicate".to_owned(),
         "call".to_owned(),
@@ -365,7 +376,16 @@ fn completions_name_every_command() {
     let bench = Bench::bare();
     for shell in ["bash", "zsh", "fish"] {
         let script = bench.run(&["completions", shell]).ok().stdout;
-        for command in ["quickstart", "grant", "execution", "audit", "recover"] {
+        for command in [
+            "quickstart",
+            "grant",
+            "execution",
+            "audit",
+            "recover",
+            "doctor",
+            "sandbox",
+            "syscalls",
+        ] {
             assert!(script.contains(command), "{shell}: {command}");
         }
         let document = bench.json(&["completions", shell]).ok().json();
@@ -374,7 +394,7 @@ fn completions_name_every_command() {
 }
 
 #[test]
-fn the_quickstart_shows_three_endings_and_can_be_repeated() {
+fn the_quickstart_shows_every_ending_and_can_be_repeated() {
     let bench = Bench::bare();
     let run = |args: &[&str]| output(clean(Command::new(BIN)).args(args).current_dir(bench.ws()));
     let first = run(&["quickstart"]).ok().stdout;
@@ -387,7 +407,18 @@ fn the_quickstart_shows_three_endings_and_can_be_repeated() {
     let second = run(&["quickstart", "--json"]).ok().json();
     let states: Vec<_> =
         second["calls"].as_array().unwrap().iter().map(|call| call["state"].clone()).collect();
-    assert_eq!(states, ["COMPLETED", "DENIED", "ROLLED_BACK"]);
+    assert_eq!(states[..3], ["COMPLETED", "DENIED", "ROLLED_BACK"]);
+    // A machine that cannot contain programs says so, and the tour goes on.
+    match second["calls"][3]["error"]["code"].as_str() {
+        None => {
+            assert_eq!(states[3..], ["COMPLETED", "ROLLED_BACK"]);
+            assert_eq!(second["calls"][3]["output"], json!({"words": 3}));
+            assert_eq!(second["calls"][4]["error"]["code"], "TIME_LIMIT");
+            assert!(first.contains("/etc/shadow: No such file"), "{first}");
+        }
+        Some("CANNOT_ENFORCE") => assert!(first.contains("countersign doctor"), "{first}"),
+        Some(other) => panic!("{other}: {second:#}"),
+    }
     assert_eq!(second["calls"][1]["error"]["code"], "GRANT_OUT_OF_SCOPE");
     assert_eq!(second["calls"][2]["error"]["code"], "OUTPUT_INVALID");
     assert_eq!(fs::read_to_string(&note).unwrap(), "Water the plants.\n");
@@ -397,7 +428,7 @@ fn the_quickstart_shows_three_endings_and_can_be_repeated() {
     // What it says to type next works, word for word, in a shell.
     let commands: Vec<&str> =
         first.lines().skip_while(|line| *line != "Next, try:").skip(1).collect();
-    assert_eq!(commands.len(), 7, "{commands:#?}");
+    assert_eq!(commands.len(), 8, "{commands:#?}");
     let script = format!("set -e\n{}\n", commands.join("\n"));
     let typed = output(clean(Command::new("sh")).args(["-c", &script]).current_dir(bench.ws()));
     assert_eq!(typed.code, 0, "{script}\n{typed:#?}");
@@ -417,7 +448,7 @@ fn a_pipe_gets_whole_lines_however_narrow_the_terminal() {
         let found = said.lines().find(|line| line.trim_start().starts_with(start));
         found.unwrap_or_else(|| panic!("{start}: {said}")).to_owned()
     };
-    assert!(line("Two sample tools").ends_with("for an hour."));
+    assert!(line("Four sample tools").ends_with("for an hour."));
     assert!(line("✗ DENIED").contains("[GRANT_OUT_OF_SCOPE]"));
     assert!(line("export COUNTERSIGN_HOME=").contains(r"'\''quotes'\''"));
     for state in ["COMPLETED", "DENIED", "ROLLED_BACK"] {

@@ -5,7 +5,8 @@
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
-    reason = "a test stops at the first surprise"
+    clippy::print_stdout,
+    reason = "a test stops at the first surprise, and says what it leaves out"
 )]
 
 mod common;
@@ -14,16 +15,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 
-use common::{Bench, tree};
+use common::{BIN, Bench, tree};
 use countersign_host::grants::{DelegateCommand, IssueCommand};
 use countersign_host::inspect::verify_home;
 use countersign_host::stats::{self, Stats};
-use countersign_host::{CallCommand, Cancel, Clock, Home, Host, SystemClock, builtin};
+use countersign_host::{Backends, CallCommand, Cancel, Clock, Home, Host, SystemClock, builtin};
 use countersign_journal::CallFilter;
 use countersign_model::{Failure, GrantId, Scope, Timestamp, ToolRef};
+use countersign_sandbox_linux::{LauncherCommand, LinuxSandbox};
+use countersign_sandbox_wasm::{Options, WasmBackend};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -94,13 +97,16 @@ impl Input {
     }
 }
 
-/// A built-in's declaration with some members replaced, by JSON pointer.
+/// A built-in's declaration with some members replaced, by JSON pointer. With files, it stands beside
+/// them in a folder of its own.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Declare {
     from: String,
     #[serde(default)]
     set: Map<String, Value>,
+    #[serde(default)]
+    files: BTreeMap<String, String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -223,6 +229,10 @@ fn every_case_ends_the_same_through_both_doors() {
 }
 
 fn check(case: &Case) {
+    if !is_possible(case) {
+        println!("skipped: programs cannot be contained here: {}", case.name);
+        return;
+    }
     let library = through(case, by_library);
     let command_line = through(case, by_command_line);
     assert_eq!(library, command_line, "{}: the doors disagree", case.name);
@@ -290,7 +300,17 @@ fn set_up(case: &Case, bench: &Bench) {
         for (pointer, value) in &declare.set {
             set(&mut declaration, pointer, value.clone());
         }
-        bench.declare(&format!("extra-{number}.json"), &declaration);
+        if declare.files.is_empty() {
+            bench.declare(&format!("extra-{number}.json"), &declaration);
+            continue;
+        }
+        let folder = bench.home().join(format!("tools/extra-{number}"));
+        for (name, content) in &declare.files {
+            let path = folder.join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, content).unwrap();
+        }
+        fs::write(folder.join("tool.json"), declaration.to_string()).unwrap();
     }
     put_keys(case, bench);
     make_grants(case, bench);
@@ -408,7 +428,8 @@ fn by_library(case: &Case, bench: &Bench) -> Ending {
         let tool: ToolRef = case.tool.parse()?;
         let principal = case.principal.parse()?;
         let root = root(case, bench);
-        let host = Host::open(&bench.home())?;
+        let home = Home::open(&bench.home())?;
+        let host = Host::start_with(home, &builtin::handlers(), Arc::new(SystemClock), backends())?;
         let input = case.input.bytes();
         host.call(CallCommand { tool, input, principal, root, cancel: Cancel::default() })
     };
@@ -426,6 +447,34 @@ fn by_library(case: &Case, bench: &Bench) -> Ending {
     }
 }
 
+/// What runs programs, shared by all cases: the binary under test is the launcher.
+fn backends() -> Backends {
+    static BACKENDS: OnceLock<Backends> = OnceLock::new();
+    let made = BACKENDS.get_or_init(|| {
+        let arguments = vec!["__launcher".to_owned()];
+        let command = LauncherCommand { program: BIN.into(), arguments };
+        Backends {
+            process: Some(Arc::new(LinuxSandbox::new(command))),
+            wasm: Some(Arc::new(WasmBackend::new(Options::default()).unwrap())),
+            gateway: None,
+        }
+    });
+    made.clone()
+}
+
+/// Whether this machine can run what the case declares.
+fn is_possible(case: &Case) -> bool {
+    static CONTAINED: OnceLock<bool> = OnceLock::new();
+    let is_process = |declare: &Declare| {
+        declare.set.get("/runtime").is_some_and(|runtime| runtime["kind"] == "process")
+    };
+    let contained = || {
+        let doctor = Bench::bare().json(&["doctor"]).json();
+        doctor["levels"][2]["enforced"] == true
+    };
+    !case.declare.iter().any(is_process) || *CONTAINED.get_or_init(contained)
+}
+
 fn by_command_line(case: &Case, bench: &Bench) -> Ending {
     let root = root(case, bench).map(|root| root.display().to_string());
     let mut args = vec!["--json", "call", &case.tool, "--as", &case.principal, "--input", "-"];
@@ -436,7 +485,9 @@ fn by_command_line(case: &Case, bench: &Bench) -> Ending {
     assert_eq!(output.code, case.expect.exit, "{}: {output:#?}", case.name);
     assert_eq!(output.stderr, "", "{}", case.name);
     let document = output.json();
-    let keys: BTreeSet<_> = document.as_object().unwrap().keys().map(String::as_str).collect();
+    let of_programs = ["artifacts", "stdout", "stderr"];
+    let keys = document.as_object().unwrap().keys().map(String::as_str);
+    let keys: BTreeSet<_> = keys.filter(|key| !of_programs.contains(key)).collect();
     let result = if output.code == 0 { "output" } else { "error" };
     let promised = match case.expect.state {
         None => BTreeSet::from(["success", "error"]),

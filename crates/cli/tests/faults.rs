@@ -343,3 +343,27 @@ say stats stats
     }
     assert_eq!(of("stats").1["open"], 0, "{text}");
 }
+
+#[test]
+fn output_that_finds_no_room_ends_the_command_and_says_so() {
+    let script = format!(
+        r#"{SAY}
+mkdir "$T/disk"
+mount -t tmpfs -o size=2m none "$T/disk"
+export TMPDIR="$T/disk"
+flood='head -c 8000000 /dev/zero | tr "\\0" x; sleep 100'
+say flood sandbox run --may-be-weaker processes -- sh -c "$flood"
+say after sandbox run --may-be-weaker processes -- true
+echo "== left 0"; ls -A "$T/disk" | wc -l
+"#
+    );
+    let Some(text) = in_namespace(&script) else { return };
+    let said = sections(&text);
+    let of = |name: &str| said.iter().find(|(section, ..)| section == name).unwrap();
+    let (_, exit, flood) = of("flood");
+    assert_eq!((*exit, &flood["error"]["code"]), (5, &json!("DISK_FULL")), "{flood:#}");
+    assert_eq!(flood["ending"]["kind"], "stopped");
+    assert!(flood["usage"]["wallMs"].as_u64().unwrap() < 20_000, "it did not wait for the program");
+    assert_eq!(of("after").1, 0, "{}", of("after").2);
+    assert_eq!(of("left").2, json!(0));
+}

@@ -1,6 +1,9 @@
 //! A home and a workspace of their own, and the binary run on them.
 #![allow(dead_code, reason = "every test file uses a part of this")]
 
+pub(crate) mod boxes;
+pub(crate) mod tools;
+
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};

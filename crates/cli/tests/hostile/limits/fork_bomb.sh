@@ -1,0 +1,10 @@
+# tries: the fork bomb of the shell; where forks are refused without a trace, it may fizzle out unseen
+# flags: --pids 32 --time 5
+# expect: limit processes or limit wallTime
+bomb() {
+    bomb | bomb &
+}
+bomb
+while :; do
+    sleep 1
+done
