@@ -48,6 +48,15 @@ fn a_program_sees_a_world_of_its_own() {
 }
 
 #[test]
+fn a_program_is_no_more_urgent_than_others_even_if_its_host_is() {
+    if rustix::process::setpriority_process(None, -5).is_err() {
+        eprintln!("skipped: only root may be more urgent than others");
+        return;
+    }
+    assert_eq!(stdout(&run(&sandbox(), &shell("nice"))), "0\n");
+}
+
+#[test]
 fn a_box_is_used_once() {
     let sandbox = sandbox();
     let count =

@@ -215,13 +215,15 @@ fn sandbox(spec: &Spec, machine: &Machine, _network: &Network) -> Vec<SetupOp> {
     ops
 }
 
-/// No new privileges, then no capabilities, and the filter last: it forbids what came before it.
+/// No new privileges, then no capabilities, and the filter last: it forbids what came before it. Only
+/// the limit on open files comes later: the streams arrive through descriptors above it.
 fn program(spec: &Spec, machine: &Machine, network: &Network) -> Vec<SetupOp> {
     let mut ops = vec![
         SetupOp::Namespaces { list: vec![Namespace::User] },
         SetupOp::Identity { user: IDENTITY, group: IDENTITY },
         SetupOp::Session,
         SetupOp::OomFirst,
+        SetupOp::Priority,
     ];
     ops.extend(rlimits(&spec.limits, machine));
     ops.push(SetupOp::WorkingDirectory { path: directory(spec) });
@@ -244,6 +246,10 @@ fn program(spec: &Spec, machine: &Machine, network: &Network) -> Vec<SetupOp> {
         let memory = if machine.cgroup.has("memory") { "" } else { ", no hidden memory" };
         ops.push(SetupOp::Seccomp { profile: format!("{sockets}{memory}") });
     }
+    ops.push(SetupOp::Streams);
+    // One more, so that crossing the limit can be seen and named.
+    let open_files = u64::from(spec.limits.open_files) + 1;
+    ops.push(SetupOp::Limit { resource: Rlimit::OpenFiles, value: open_files });
     ops
 }
 
@@ -252,8 +258,6 @@ fn rlimits(limits: &Limits, machine: &Machine) -> Vec<SetupOp> {
     let mut ops = vec![
         limit(Rlimit::CpuSeconds, limits.cpu_ms.div_ceil(1000)),
         limit(Rlimit::FileSize, limits.file_size),
-        // One more, so that crossing the limit can be seen and named.
-        limit(Rlimit::OpenFiles, u64::from(limits.open_files) + 1),
         // 1, not 0: the kernel hands no core to a program outside then, either.
         limit(Rlimit::CoreSize, 1),
         limit(Rlimit::MessageQueues, 0),

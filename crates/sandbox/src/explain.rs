@@ -50,6 +50,7 @@ impl fmt::Display for SetupOp {
             SetupOp::WorkingDirectory { path } => write!(f, "work in {path}"),
             SetupOp::CloseDescriptors => f.write_str("close all descriptors but 0, 1 and 2"),
             SetupOp::OomFirst => f.write_str("be the first to go when memory runs out"),
+            SetupOp::Priority => f.write_str("be no more urgent than others"),
             SetupOp::NoNewPrivileges => f.write_str("no new privileges, ever"),
             SetupOp::DropCapabilities => f.write_str("drop all Linux capabilities"),
             SetupOp::Landlock { abi, write } => {
@@ -58,6 +59,7 @@ impl fmt::Display for SetupOp {
             SetupOp::Seccomp { profile } => {
                 write!(f, "seccomp: only listed system calls ({profile})")
             }
+            SetupOp::Streams => f.write_str("take the call's input and output when it begins"),
             SetupOp::Module { source, digest } => {
                 write!(f, "compile {source}, or take what was compiled for {digest}")
             }

@@ -130,6 +130,8 @@ pub enum SetupOp {
     CloseDescriptors,
     /// The first process to be killed when memory runs out.
     OomFirst,
+    /// No more urgent than what other users run, even if the host is.
+    Priority,
     NoNewPrivileges,
     DropCapabilities,
     /// Read and execute anywhere, write only beneath these.
@@ -141,6 +143,9 @@ pub enum SetupOp {
     Seccomp {
         profile: String,
     },
+    /// Everything is ready: wait until the call may begin, then take its three streams. What a
+    /// sandbox prepared ahead has not done yet comes after this.
+    Streams,
     /// A WebAssembly module or component, compiled once and known by its digest.
     Module {
         source: String,

@@ -1,24 +1,22 @@
 //! One program from its start to its end: output drained, limits watched, the tree ended in time.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use countersign_model::Failure;
-use countersign_model::event::Usage;
 use countersign_sandbox::backend::{StagedForm, StagedWorkspace};
 use countersign_sandbox::plan::Network;
 use countersign_sandbox::{
-    Capture, Cleanup, Ended, Ending, GatewaySession, Job, LimitKind, Limits, Observer, Plan,
-    Staged, Stream,
+    Capture, Cleanup, Ended, Ending, GatewaySession, Job, LimitKind, Limits, Observer, Staged,
+    Stream,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{MemfdFlags, SealFlags};
-use rustix::pipe::{PipeFlags, pipe_with};
 
-use super::cgroup::Counters;
 use super::launcher::{Ready, broken, lost, refused};
 use super::pool::Pool;
+use super::streams::{drain_one, input, pipe, unkept};
+use super::verdict::{Report, Watched, full, limit_in, written};
 use crate::protocol::{Reply, SetupFailure, retry};
 
 /// How often limits and the observer are looked at.
@@ -29,9 +27,6 @@ const VANISH: Duration = Duration::from_secs(10);
 const LEAVE: Duration = Duration::from_secs(2);
 /// How long the box may take to say which of its limits was reached. A crowded one is slow.
 const ANSWER: Duration = Duration::from_millis(500);
-const CHUNK: usize = 64 << 10;
-/// More than a launcher ever has.
-const LAUNCHER_MEMORY: u64 = 64 << 20;
 /// A box that staged no more than this leaves its launcher's memory account clean enough.
 const SMALL: u64 = 1 << 20;
 
@@ -92,37 +87,6 @@ fn open_gateway(ready: &mut Ready, job: &Job) -> Result<Option<Box<dyn GatewaySe
             .hint("leave the hosts out, or call through a host that has one")
     })?;
     gateway.open(listener, hosts).map(Some)
-}
-
-/// What the program reads: a file in memory that nobody can change, so feeding it never blocks.
-fn input(bytes: &[u8]) -> io::Result<OwnedFd> {
-    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    let file = rustix::fs::memfd_create("input", flags)?;
-    let mut rest = bytes;
-    while !rest.is_empty() {
-        let written = retry(|| rustix::io::write(&file, rest))?;
-        rest = rest.get(written..).unwrap_or_default();
-    }
-    rustix::fs::seek(&file, rustix::fs::SeekFrom::Start(0))?;
-    let seals = SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE;
-    rustix::fs::fcntl_add_seals(&file, seals)?;
-    Ok(file)
-}
-
-/// Reading never blocks the host; writing blocks the program when it is faster than we are.
-fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
-    let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
-    rustix::io::ioctl_fionbio(&read, true)?;
-    Ok((read, write))
-}
-
-/// What the first process told about the end of the program.
-struct Report {
-    code: Option<i32>,
-    signal: Option<i32>,
-    cpu_micros: u64,
-    peak_memory: u64,
-    others: u32,
 }
 
 struct Drive<'d> {
@@ -303,177 +267,6 @@ impl<'d> Drive<'d> {
         self.ready.terminate();
         self.kill_at = Some(Instant::now() + Duration::from_millis(self.limits.grace_ms));
     }
-}
-
-/// Output that could not be put aside.
-fn unkept(error: &io::Error) -> Failure {
-    let message = format!("the tool's output could not be kept: {error}");
-    match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            Failure::resource("DISK_FULL", message).hint("free some space and call again")
-        }
-        _ => Failure::state("OUTPUT_LOST", message),
-    }
-}
-
-/// `true` if there was more than may be kept.
-fn drain_one(
-    stream: &mut Option<OwnedFd>,
-    capture: &mut Capture,
-    seen: &mut dyn FnMut(&[u8]),
-) -> io::Result<bool> {
-    let mut buffer = [0u8; CHUNK];
-    let mut overflow = false;
-    // Bounded, so that a program that writes without pause cannot keep us from looking at the clock.
-    for _ in 0..16 {
-        let Some(fd) = &stream else { break };
-        match retry(|| rustix::io::read(fd, &mut buffer)) {
-            Ok(0) => *stream = None,
-            Ok(read) => {
-                let bytes = buffer.get(..read).unwrap_or_default();
-                seen(bytes);
-                overflow |= capture.take(bytes)?.is_err();
-            }
-            Err(rustix::io::Errno::AGAIN) => break,
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(overflow)
-}
-
-/// `others` is how many processes the program left behind, as far as that is known.
-fn limit_in(before: &Counters, now: &Counters, limits: &Limits, others: u32) -> Option<LimitKind> {
-    if now.oom_kills > before.oom_kills {
-        return Some(LimitKind::Memory);
-    }
-    if now.refused_tasks > before.refused_tasks {
-        // One cap for both; without a closer look, the one that allows less is the likelier.
-        let mostly_processes = others.saturating_add(1).saturating_mul(2) > limits.threads;
-        let processes = mostly_processes || limits.processes < limits.threads;
-        return Some(if processes { LimitKind::Processes } else { LimitKind::Threads });
-    }
-    let used = now.cpu_micros?.saturating_sub(before.cpu_micros?);
-    (used / 1000 > limits.cpu_ms).then_some(LimitKind::CpuTime)
-}
-
-/// Whether the scratch space has no room left.
-fn full(scratch: BorrowedFd<'_>) -> Option<LimitKind> {
-    let stat = rustix::fs::fstatfs(scratch).ok()?;
-    match (stat.f_bfree, stat.f_ffree) {
-        (0, _) => Some(LimitKind::TotalSize),
-        (_, 0) => Some(LimitKind::Inodes),
-        _ => None,
-    }
-}
-
-/// What was seen of a program that has ended.
-struct Watched<'w> {
-    plan: &'w Plan,
-    ready: &'w Ready,
-    after: Counters,
-}
-
-impl Watched<'_> {
-    fn ending(&self, stop: Option<Ending>, report: Option<&Report>) -> Ending {
-        if let Some(stop) = stop {
-            return stop;
-        }
-        let limits = &self.plan.limits;
-        let Some(report) = report else {
-            let limit = limit_in(&self.ready.before, &self.after, limits, 0);
-            return limit
-                .map_or(Ending::Stopped { failure: lost() }, |limit| Ending::Limit { limit });
-        };
-        let ending = match (report.code, report.signal) {
-            (Some(code), _) => Ending::Exited { code },
-            (None, signal) => Ending::Signalled { signal: signal.unwrap_or(0) },
-        };
-        // A program that succeeded in spite of a limit has succeeded.
-        if ending.is_success() {
-            return ending;
-        }
-        self.limit_behind(report).map_or(ending, |limit| Ending::Limit { limit })
-    }
-
-    /// The limit that made a program fail, as far as the kernel left a trace of it.
-    fn limit_behind(&self, report: &Report) -> Option<LimitKind> {
-        let limits = &self.plan.limits;
-        match report.signal {
-            Some(libc::SIGXCPU) => return Some(LimitKind::CpuTime),
-            Some(libc::SIGXFSZ) => return Some(LimitKind::FileSize),
-            _ => {}
-        }
-        let nearly_all = limits.memory - limits.memory / 16;
-        // The kernel's count contains what the process had before it became the program.
-        let sampled =
-            !self.ready.launcher.group().counts_memory() && limits.memory > LAUNCHER_MEMORY;
-        limit_in(&self.ready.before, &self.after, limits, report.others)
-            .or_else(|| full(self.ready.scratch.as_fd()))
-            .or_else(|| (sampled && report.peak_memory >= nearly_all).then_some(LimitKind::Memory))
-            .or_else(|| {
-                largest_file(self.ready.scratch.as_fd(), limits.inodes)
-                    // Larger ones were copied in with the workspace.
-                    .is_some_and(|size| size == limits.file_size)
-                    .then_some(LimitKind::FileSize)
-            })
-    }
-
-    fn usage(&self, report: Option<&Report>) -> Usage {
-        let counted = self.after.cpu_micros.zip(self.ready.before.cpu_micros);
-        let counted = counted.map(|(after, before)| after.saturating_sub(before));
-        let told = report.map_or((0, 0), |report| (report.cpu_micros, report.peak_memory));
-        // A peak that did not move may be that of another box before.
-        let has_moved = self.after.peak_memory > self.ready.before.peak_memory;
-        let peak = if has_moved { self.after.peak_memory } else { told.1 };
-        Usage {
-            cpu_micros: counted.unwrap_or(told.0).max(told.0),
-            peak_memory: peak,
-            bytes_read: 0,
-            bytes_written: written(self.ready.scratch.as_fd()),
-        }
-    }
-}
-
-fn written(scratch: BorrowedFd<'_>) -> u64 {
-    rustix::fs::fstatfs(scratch).map_or(0, |stat| {
-        let block = u64::try_from(stat.f_bsize).unwrap_or(4096);
-        (stat.f_blocks - stat.f_bfree) * block
-    })
-}
-
-/// Programs that ignore the signal of a file that is too large get an error instead, and leave a
-/// file of exactly that size.
-fn largest_file(directory: BorrowedFd<'_>, most: u64) -> Option<u64> {
-    let mut seen = 0;
-    largest_below(directory, most, &mut seen, 0)
-}
-
-fn largest_below(directory: BorrowedFd<'_>, most: u64, seen: &mut u64, depth: u32) -> Option<u64> {
-    use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat};
-    let mut largest = None;
-    for entry in Dir::read_from(directory).ok()?.flatten() {
-        let name = entry.file_name();
-        if name == c"." || name == c".." {
-            continue;
-        }
-        *seen += 1;
-        if *seen > most || depth > 64 {
-            return largest;
-        }
-        let Ok(stat) = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
-        match FileType::from_raw_mode(stat.st_mode) {
-            FileType::RegularFile => {
-                largest = largest.max(u64::try_from(stat.st_size).ok());
-            }
-            FileType::Directory => {
-                let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-                let Ok(below) = openat(directory, name, flags, Mode::empty()) else { continue };
-                largest = largest.max(largest_below(below.as_fd(), most, seen, depth + 1));
-            }
-            _ => {}
-        }
-    }
-    largest
 }
 
 /// What becomes of a launcher whose box has ended.

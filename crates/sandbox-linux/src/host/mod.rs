@@ -6,6 +6,8 @@ mod group_directory;
 mod launcher;
 mod nursery;
 mod pool;
+mod streams;
+mod verdict;
 
 use std::path::PathBuf;
 use std::sync::OnceLock;

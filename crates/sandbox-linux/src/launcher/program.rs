@@ -27,7 +27,6 @@ pub(super) struct Program {
     executable: sys::Executable,
     steps: Vec<Step>,
     clone_flags: libc::c_int,
-    open_files: Option<(Resource, rustix::process::Rlimit)>,
 }
 
 /// A set-up operation with all that it takes at hand.
@@ -42,6 +41,7 @@ enum Action {
     Identity { user: u32, group: u32 },
     Session,
     OomFirst,
+    Priority,
     Limit(Resource, rustix::process::Rlimit),
     Directory(String),
     CloseDescriptors,
@@ -49,19 +49,16 @@ enum Action {
     DropCapabilities,
     Landlock(OwnedFd),
     Seccomp(Vec<sock_filter>),
+    Streams,
 }
 
 impl Program {
     pub(super) fn compile(prepare: &Prepare) -> Result<Self, SetupFailure> {
         let mut steps = Vec::new();
-        let (mut clone_flags, mut open_files) = (0, None);
+        let mut clone_flags = 0;
         for op in &prepare.program {
             if let SetupOp::Namespaces { list } = op {
                 clone_flags |= namespace_flags(list);
-                continue;
-            }
-            if let SetupOp::Limit { resource: Rlimit::OpenFiles, value } = op {
-                open_files = Some(rlimit(Rlimit::OpenFiles, *value));
                 continue;
             }
             let action = action(op).map_err(|error| super::failed(op, &error))?;
@@ -72,11 +69,11 @@ impl Program {
             (strings(&prepare.command), strings(&prepare.environment));
         let path = c_string(&find(prepare)?)?;
         let executable = sys::Executable::new(path, arguments?, environment?);
-        Ok(Program { executable, steps, clone_flags, open_files })
+        Ok(Program { executable, steps, clone_flags })
     }
 
     /// Starts the program once `gate` opens and hands out its three streams, or says why it could not
-    /// be started. Everything but the last step is done before the gate.
+    /// be started.
     pub(super) fn start(&self, gate: &mut Gate<'_>) -> Result<Pid, SetupFailure> {
         let outside = Identity::current();
         let mut problem = None;
@@ -93,29 +90,24 @@ impl Program {
 
     /// Returns only to say why it is not the program now.
     fn become_it(&self, gate: &mut Gate<'_>, outside: Identity) -> SetupFailure {
-        if let Err(failure) = self.give_up_everything(outside) {
+        if let Err(failure) = self.give_up_everything(gate, outside) {
             return failure;
-        }
-        if let Err(error) = gate().and_then(|streams| connect(&streams)) {
-            return failure("connect the standard streams", &error);
-        }
-        // Last, because until here we hold more descriptors than the program may.
-        if let Some((resource, limit)) = self.open_files
-            && let Err(error) = setrlimit(resource, limit)
-        {
-            return failure("limit open files", &error.into());
         }
         let error = self.executable.execute();
         command_failure(&self.executable, &error)
     }
 
-    fn give_up_everything(&self, outside: Identity) -> Result<(), SetupFailure> {
+    fn give_up_everything(
+        &self,
+        gate: &mut Gate<'_>,
+        outside: Identity,
+    ) -> Result<(), SetupFailure> {
         sys::reset_signals().map_err(|error| failure("reset signals", &error))?;
         // While nothing of the program runs yet, our own files in /proc must be ours to write.
         set_dumpable_behavior(DumpableBehavior::Dumpable)
             .map_err(|error| failure("open /proc/self", &error.into()))?;
         self.steps.iter().try_for_each(|step| {
-            step.action.take(outside).map_err(|error| failure(&step.name, &error))
+            step.action.take(gate, outside).map_err(|error| failure(&step.name, &error))
         })
     }
 }
@@ -124,11 +116,12 @@ impl Program {
 type Gate<'g> = dyn FnMut() -> io::Result<[OwnedFd; 3]> + 'g;
 
 impl Action {
-    fn take(&self, outside: Identity) -> io::Result<()> {
+    fn take(&self, gate: &mut Gate<'_>, outside: Identity) -> io::Result<()> {
         match self {
             Action::Identity { user, group } => map_identity(outside, *user, *group),
             Action::Session => Ok(setsid().map(|_| ())?),
             Action::OomFirst => std::fs::write("/proc/self/oom_score_adj", "1000"),
+            Action::Priority => no_more_urgent_than_others(),
             Action::Limit(resource, limit) => Ok(setrlimit(*resource, *limit)?),
             Action::Directory(path) => Ok(rustix::process::chdir(path)?),
             Action::CloseDescriptors => sys::close_on_execute(3),
@@ -136,6 +129,7 @@ impl Action {
             Action::DropCapabilities => drop_all_capabilities(),
             Action::Landlock(ruleset) => sys::landlock_restrict_self(ruleset.as_fd()),
             Action::Seccomp(filter) => sys::install_filter(filter),
+            Action::Streams => connect(&gate()?),
         }
     }
 }
@@ -145,6 +139,7 @@ fn action(op: &SetupOp) -> io::Result<Action> {
         SetupOp::Identity { user, group } => Action::Identity { user: *user, group: *group },
         SetupOp::Session => Action::Session,
         SetupOp::OomFirst => Action::OomFirst,
+        SetupOp::Priority => Action::Priority,
         SetupOp::Limit { resource, value } => {
             let (resource, limit) = rlimit(*resource, *value);
             Action::Limit(resource, limit)
@@ -155,6 +150,7 @@ fn action(op: &SetupOp) -> io::Result<Action> {
         SetupOp::DropCapabilities => Action::DropCapabilities,
         SetupOp::Landlock { write, .. } => Action::Landlock(ruleset(write)?),
         SetupOp::Seccomp { profile } => Action::Seccomp(seccomp::filter(profile)),
+        SetupOp::Streams => Action::Streams,
         op => return Err(io::Error::other(format!("this is no step of the program: {op}"))),
     })
 }
@@ -163,6 +159,12 @@ fn connect([stdin, stdout, stderr]: &[OwnedFd; 3]) -> io::Result<()> {
     rustix::stdio::dup2_stdin(stdin)?;
     rustix::stdio::dup2_stdout(stdout)?;
     Ok(rustix::stdio::dup2_stderr(stderr)?)
+}
+
+/// A host may run ahead of others; what it runs may not.
+fn no_more_urgent_than_others() -> io::Result<()> {
+    let ours = rustix::process::getpriority_process(None)?;
+    Ok(rustix::process::setpriority_process(None, ours.max(0))?)
 }
 
 /// The last step before foreign code: from here on nobody may look into our memory.

@@ -122,7 +122,7 @@ impl Sampler {
         sum.own_ticks.insert(pid, field(10) + field(11));
         if self.memory {
             sum.memory += resident(pid);
-            sum.shared.extend(shared_memory(pid));
+            sum.share(shared_memory(pid));
         }
         self.add_files(sum, pid);
     }
@@ -140,6 +140,22 @@ impl Sampler {
             }
         }
         sum.most_files = sum.most_files.max(count);
+    }
+}
+
+impl Sum {
+    /// A process may map one memory in pieces, which add up; several may map the same pieces, and then
+    /// whoever maps most counts.
+    fn share(&mut self, pieces: Vec<(String, u64)>) {
+        let mut one: BTreeMap<String, u64> = BTreeMap::new();
+        for (name, size) in pieces {
+            let all = one.entry(name).or_default();
+            *all = all.saturating_add(size);
+        }
+        for (name, size) in one {
+            let most = self.shared.entry(name).or_default();
+            *most = size.max(*most);
+        }
     }
 }
 
@@ -227,5 +243,15 @@ mod tests {
         let line = "7f0000000000-7f0000400000 r-xp 00000000 fe:00 1027    /usr/lib/libc.so.6";
         assert_eq!(shared_mapping(line), None);
         assert_eq!(shared_mapping(""), None);
+    }
+
+    #[test]
+    fn pieces_of_one_memory_add_up_and_sharing_it_does_not() {
+        let piece = |size| ("memory:7".to_owned(), size);
+        let mut sum = Sum::default();
+        sum.share(vec![piece(3), piece(4)]);
+        sum.share(vec![piece(5)]);
+        sum.share(vec![piece(2), ("memory:8".to_owned(), 1)]);
+        assert_eq!(sum.shared.values().sum::<u64>(), 8);
     }
 }
