@@ -1,0 +1,164 @@
+//! How much of its workspace a call may change: the four modes of the action contract. A mode is a
+//! ceiling above what grants allow, never a grant.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::capability::Capability;
+use crate::error::Failure;
+
+/// Ordered: each mode allows all that the ones before it allow.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum SandboxMode {
+    /// Nothing is changed, and nothing is sent.
+    ReadOnly,
+    /// Files of the workspace may change, but not what its version control keeps.
+    #[default]
+    WorkspaceWrite,
+    /// Branches and commits too, but not what version control executes.
+    RepoWrite,
+    /// All that grants allow. Always asks a human.
+    DangerFullAccess,
+}
+
+impl SandboxMode {
+    pub const ALL: [SandboxMode; 4] = [
+        SandboxMode::ReadOnly,
+        SandboxMode::WorkspaceWrite,
+        SandboxMode::RepoWrite,
+        SandboxMode::DangerFullAccess,
+    ];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            SandboxMode::ReadOnly => "read_only",
+            SandboxMode::WorkspaceWrite => "workspace_write",
+            SandboxMode::RepoWrite => "repo_write",
+            SandboxMode::DangerFullAccess => "danger_full_access",
+        }
+    }
+
+    /// Whether a call in this mode may use a capability at all.
+    pub fn allows(self, capability: Capability) -> bool {
+        use Capability as C;
+        let changes = matches!(
+            capability,
+            C::FilesystemWrite
+                | C::FilesystemDelete
+                | C::NetworkHttp
+                | C::NetworkHttps
+                | C::NetworkTcp
+                | C::NetworkUdp
+                | C::ProcessKill
+                | C::ProcessSignal
+                | C::StateWrite
+                | C::StateDelete
+                | C::AdminCapabilityGrant
+                | C::AdminCapabilityRevoke
+                | C::AdminToolInstall
+        );
+        self > SandboxMode::ReadOnly || !changes
+    }
+
+    /// Whether a call in this mode may change a path, which is relative to the workspace.
+    pub fn allows_change(self, path: &str) -> bool {
+        let needed = match control(path) {
+            None => SandboxMode::WorkspaceWrite,
+            Some(Control::Record) => SandboxMode::RepoWrite,
+            Some(Control::Executed) => SandboxMode::DangerFullAccess,
+        };
+        self >= needed
+    }
+}
+
+/// What a path is to version control.
+enum Control {
+    /// Its records.
+    Record,
+    /// Something that it executes, or that tells it what to execute.
+    Executed,
+}
+
+/// Compared without regard to case: some file systems do not know the difference.
+fn control(path: &str) -> Option<Control> {
+    let lower = path.to_ascii_lowercase();
+    let mut parts = lower.split('/').skip_while(|part| *part != ".git");
+    parts.next()?;
+    match parts.next() {
+        Some("hooks" | "config" | "config.worktree" | "modules" | "worktrees") => {
+            Some(Control::Executed)
+        }
+        Some("info") if parts.next() == Some("attributes") => Some(Control::Executed),
+        _ => Some(Control::Record),
+    }
+}
+
+impl fmt::Display for SandboxMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl FromStr for SandboxMode {
+    type Err = Failure;
+
+    fn from_str(text: &str) -> Result<Self, Failure> {
+        Self::ALL.into_iter().find(|mode| mode.as_str() == text).ok_or_else(|| {
+            let names: Vec<_> = Self::ALL.iter().map(|mode| mode.as_str()).collect();
+            Failure::validation("MODE_UNKNOWN", format!("`{text}` is not a sandbox mode"))
+                .hint(format!("modes are {}", names.join(", ")))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mode_allows_what_the_ones_before_it_allow() {
+        for pair in SandboxMode::ALL.windows(2) {
+            for capability in Capability::ALL {
+                assert!(!pair[0].allows(*capability) || pair[1].allows(*capability));
+            }
+            for path in ["a", ".git/HEAD", ".git/hooks/pre-commit", "sub/.git/config"] {
+                assert!(!pair[0].allows_change(path) || pair[1].allows_change(path), "{path}");
+            }
+        }
+        assert!(!SandboxMode::ReadOnly.allows(Capability::NetworkHttps));
+        assert!(SandboxMode::ReadOnly.allows(Capability::FilesystemRead));
+    }
+
+    #[test]
+    fn version_control_is_changed_only_where_the_mode_says_so() {
+        for (path, least) in [
+            ("src/main.rs", SandboxMode::WorkspaceWrite),
+            (".gitignore", SandboxMode::WorkspaceWrite),
+            ("docs/.github", SandboxMode::WorkspaceWrite),
+            (".git", SandboxMode::RepoWrite),
+            (".git/refs/heads/main", SandboxMode::RepoWrite),
+            ("vendor/x/.GIT/index", SandboxMode::RepoWrite),
+            (".git/hooks", SandboxMode::DangerFullAccess),
+            (".Git/Hooks/post-checkout", SandboxMode::DangerFullAccess),
+            (".git/config", SandboxMode::DangerFullAccess),
+            (".git/info/attributes", SandboxMode::DangerFullAccess),
+            (".git/info/exclude", SandboxMode::RepoWrite),
+        ] {
+            let found = SandboxMode::ALL.into_iter().find(|mode| mode.allows_change(path));
+            assert_eq!(found, Some(least), "{path}");
+        }
+    }
+
+    #[test]
+    fn modes_are_read_as_they_are_written() {
+        for mode in SandboxMode::ALL {
+            assert_eq!(mode.to_string().parse::<SandboxMode>().unwrap(), mode);
+        }
+        assert_eq!("danger".parse::<SandboxMode>().unwrap_err().code, "MODE_UNKNOWN");
+    }
+}
