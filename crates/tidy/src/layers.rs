@@ -59,6 +59,7 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("terminal_size", &["cli"]),
     ("tracing-subscriber", &["cli"]),
     // Whatever decides.
+    ("cedar-policy", &["policy"]),
     ("jsonschema", &["model"]),
     ("referencing", &["model"]),
     ("serde_json_canonicalizer", &["model"]),

@@ -1,0 +1,249 @@
+//! Two questions, three answers. The strictest answer over all that a call touches is the verdict.
+
+use std::collections::BTreeMap;
+
+use cedar_policy::{
+    AuthorizationError, Authorizer, Context, Decision as Answered, Request, Response,
+};
+use countersign_model::{
+    CallFacts, Decision, Need, Question, Reason, Risk, RuleEffect, SandboxMode, Verdict,
+};
+use serde_json::Value;
+
+use crate::effect::{self, about};
+use crate::index::Slot;
+use crate::policies::Policies;
+use crate::request::Shared;
+
+/// A call that names more than this is not looked at: each one costs two questions.
+const MAX_EFFECTS: usize = 1024;
+
+/// Reasons of one rule, when it speaks about some effects only.
+const MAX_ABOUT: usize = 16;
+
+/// The rule behind the promise that full access always asks a human, whatever files say.
+pub(crate) const DANGER_RULE: &str = "builtin/danger-full-access";
+
+/// What was found so far.
+#[derive(Debug, Default)]
+struct Tally {
+    /// Reasons that block, that ask, and that let pass.
+    block: Vec<Said>,
+    ask: Vec<Said>,
+    allow: Vec<Said>,
+}
+
+/// A reason before its effects are counted.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Said {
+    reason: Reason,
+    about: Option<String>,
+}
+
+pub(crate) fn decide(policies: &Policies, facts: &CallFacts, input: &Value) -> Verdict {
+    let mut effects: Vec<Option<&Need>> = Vec::new();
+    for need in &facts.effects {
+        if !effects.contains(&Some(need)) && effects.len() <= MAX_EFFECTS {
+            effects.push(Some(need));
+        }
+    }
+    if effects.is_empty() {
+        effects.push(None);
+    }
+    let mut tally = Tally::default();
+    if effects.len() > MAX_EFFECTS {
+        tally.block.push(broken("the call touches too many things"));
+    } else if let Err(message) = ask_all(policies, facts, input, &effects, &mut tally) {
+        tally.block.push(broken(&message));
+    }
+    tally.verdict(policies, facts, effects.len())
+}
+
+fn ask_all(
+    policies: &Policies,
+    facts: &CallFacts,
+    input: &Value,
+    effects: &[Option<&Need>],
+    tally: &mut Tally,
+) -> Result<(), String> {
+    let unusable = || "the facts of the call cannot be asked about".to_owned();
+    let slot = policies.index.slot(&policies.names, facts).ok_or_else(unusable)?;
+    let shared = Shared::of(&policies.names, facts, input).ok_or_else(unusable)?;
+    let asker = Asker { policies, facts, slot: &slot, shared: &shared };
+    for need in effects {
+        let pairs = effect::pairs(*need, facts.workspace.as_deref())?;
+        let context = Context::from_pairs(shared.pairs.iter().cloned().chain(pairs));
+        asker.ask(*need, &context.map_err(|_| unusable())?, tally);
+    }
+    Ok(())
+}
+
+struct Asker<'a> {
+    policies: &'a Policies,
+    facts: &'a CallFacts,
+    slot: &'a Slot,
+    shared: &'a Shared,
+}
+
+impl Asker<'_> {
+    /// What may not run at all is not asked whether it may run alone.
+    fn ask(&self, need: Option<&Need>, context: &Context, tally: &mut Tally) {
+        let about = need.map(about);
+        if !self.question(Question::Invoke, &about, context, tally) {
+            return;
+        }
+        self.question(Question::InvokeUnattended, &about, context, tally);
+    }
+
+    fn question(
+        &self,
+        question: Question,
+        about: &Option<String>,
+        context: &Context,
+        tally: &mut Tally,
+    ) -> bool {
+        let Some(response) = self.response(question, context) else {
+            tally.block.push(broken("the question cannot be asked"));
+            return false;
+        };
+        let failed = self.errors(question, about, &response);
+        let permitted = response.decision() == Answered::Allow;
+        let said = self.reasons(question, about, &response);
+        let is_fine = failed.is_empty();
+        tally.block.extend(failed);
+        match (permitted, question) {
+            (true, _) => tally.allow.extend(said),
+            (false, Question::Invoke) => tally.block.extend(said),
+            (false, Question::InvokeUnattended) => tally.ask.extend(said),
+        }
+        permitted && is_fine
+    }
+
+    fn response(&self, question: Question, context: &Context) -> Option<Response> {
+        let names = &self.policies.names;
+        let principal = names.principal(&self.facts.principal);
+        let tool = names.tool(&self.facts.tool.id);
+        let action = names.action(question).clone();
+        let request = Request::new(principal, action, tool, context.clone(), None).ok()?;
+        let policies = self.slot.policies(question);
+        Some(Authorizer::new().is_authorized(&request, policies, &self.shared.entities))
+    }
+
+    fn errors(&self, question: Question, about: &Option<String>, found: &Response) -> Vec<Said> {
+        let said = |error: &AuthorizationError| {
+            let AuthorizationError::PolicyEvaluationError(error) = error;
+            let text = Some(error.inner().to_string());
+            let rule = Some(error.policy_id().to_string());
+            Said::new(
+                Reason { about: None, effect: RuleEffect::Error, question, rule, text },
+                about,
+            )
+        };
+        found.diagnostics().errors().map(said).collect()
+    }
+
+    /// The rules that decided, or that there was none.
+    fn reasons(&self, question: Question, about: &Option<String>, found: &Response) -> Vec<Said> {
+        let effect = match found.decision() {
+            Answered::Allow => RuleEffect::Permit,
+            Answered::Deny => RuleEffect::Forbid,
+        };
+        let mut said: Vec<_> = found
+            .diagnostics()
+            .reason()
+            .map(|id| {
+                let rule: &str = id.as_ref();
+                let text = self.policies.entry(rule).and_then(|entry| entry.notes.reason.clone());
+                let rule = Some(rule.to_owned());
+                Said::new(Reason { about: None, effect, question, rule, text }, about)
+            })
+            .collect();
+        if said.is_empty() {
+            let effect = RuleEffect::Missing;
+            let reason = Reason { about: None, effect, question, rule: None, text: None };
+            said.push(Said::new(reason, about));
+        }
+        said
+    }
+}
+
+impl Said {
+    fn new(reason: Reason, about: &Option<String>) -> Said {
+        Said { reason, about: about.clone() }
+    }
+}
+
+/// The host's own inability is an error too.
+fn broken(message: &str) -> Said {
+    let reason = Reason {
+        about: None,
+        effect: RuleEffect::Error,
+        question: Question::Invoke,
+        rule: None,
+        text: Some(message.to_owned()),
+    };
+    Said { reason, about: None }
+}
+
+fn danger() -> Said {
+    let reason = Reason {
+        about: None,
+        effect: RuleEffect::Forbid,
+        question: Question::InvokeUnattended,
+        rule: Some(DANGER_RULE.to_owned()),
+        text: Some("full access always asks a human".to_owned()),
+    };
+    Said { reason, about: None }
+}
+
+impl Tally {
+    fn verdict(mut self, policies: &Policies, facts: &CallFacts, effects: usize) -> Verdict {
+        if facts.mode == SandboxMode::DangerFullAccess {
+            self.ask.push(danger());
+        }
+        let (decision, said) = match (self.block.is_empty(), self.ask.is_empty()) {
+            (false, _) => (Decision::Block, self.block),
+            (true, false) => (Decision::RequireApproval, self.ask),
+            (true, true) => (Decision::Allow, self.allow),
+        };
+        let reasons = summarise(said, effects);
+        let asks = decision == Decision::RequireApproval;
+        let approvers = if asks { approvers(policies, facts, &reasons) } else { 0 };
+        let expires_after_ms = if asks { expiry(policies, &reasons) } else { None };
+        Verdict { approvers, decision, expires_after_ms, policy: policies.digest(), reasons }
+    }
+}
+
+/// A rule that said the same about every effect said it about the call.
+fn summarise(said: Vec<Said>, effects: usize) -> Vec<Reason> {
+    let mut by_reason: BTreeMap<Reason, Vec<String>> = BTreeMap::new();
+    for Said { reason, about } in said {
+        by_reason.entry(reason).or_default().extend(about);
+    }
+    let mut reasons = Vec::new();
+    for (reason, mut abouts) in by_reason {
+        abouts.sort_unstable();
+        abouts.dedup();
+        if abouts.is_empty() || (abouts.len() == effects && effects > 1) {
+            reasons.push(reason);
+            continue;
+        }
+        abouts.truncate(MAX_ABOUT);
+        reasons.extend(abouts.into_iter().map(|a| Reason { about: Some(a), ..reason.clone() }));
+    }
+    reasons.sort_unstable();
+    reasons
+}
+
+/// Each rule that asks counts with the number that it names, or with the default of the risk. Only
+/// a rule that names a smaller number lowers the default, and only for itself.
+fn approvers(policies: &Policies, facts: &CallFacts, reasons: &[Reason]) -> u32 {
+    let default = if facts.risk() >= Risk::High { 2 } else { 1 };
+    let named = |reason: &Reason| policies.entry(reason.rule.as_deref()?)?.notes.approvers;
+    reasons.iter().map(|reason| named(reason).unwrap_or(default)).max().unwrap_or(default)
+}
+
+fn expiry(policies: &Policies, reasons: &[Reason]) -> Option<u64> {
+    let named = |reason: &Reason| policies.entry(reason.rule.as_deref()?)?.notes.expires_after_ms;
+    reasons.iter().filter_map(named).min()
+}

@@ -1,0 +1,179 @@
+//! Which rules can match a call at all, by scope alone. The rest is never evaluated.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cedar_policy::{EntityTypeName, EntityUid, PolicySet, PrincipalConstraint, ResourceConstraint};
+use countersign_model::{CallFacts, Principal, Question, ToolId};
+
+use crate::names::Names;
+use crate::problem::Problem;
+use crate::source::{Entry, limited};
+
+/// Rules in cached sets, all together. A set of rules is forgotten sooner than memory runs out.
+const MAX_CACHED: usize = 200_000;
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Who {
+    Any,
+    Kind(EntityTypeName),
+    One(EntityUid),
+}
+
+/// A tool, a family or a set of tools.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum What {
+    Any,
+    In(EntityUid),
+}
+
+impl Who {
+    /// Principals are in nothing but themselves.
+    pub(crate) fn of(constraint: PrincipalConstraint) -> Who {
+        match constraint {
+            PrincipalConstraint::Any => Who::Any,
+            PrincipalConstraint::Is(kind) => Who::Kind(kind),
+            PrincipalConstraint::In(uid)
+            | PrincipalConstraint::Eq(uid)
+            | PrincipalConstraint::IsIn(_, uid) => Who::One(uid),
+        }
+    }
+}
+
+impl What {
+    pub(crate) fn of(constraint: ResourceConstraint) -> What {
+        match constraint {
+            // Only tools are ever asked about.
+            ResourceConstraint::Any | ResourceConstraint::Is(_) => What::Any,
+            ResourceConstraint::In(uid)
+            | ResourceConstraint::Eq(uid)
+            | ResourceConstraint::IsIn(_, uid) => What::In(uid),
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Index {
+    rules: Vec<Indexed>,
+    by_scope: HashMap<(Who, What), Vec<usize>>,
+    cache: Mutex<Cache>,
+}
+
+#[derive(Debug)]
+struct Indexed {
+    policy: cedar_policy::Policy,
+    questions: Vec<Question>,
+}
+
+#[derive(Debug, Default)]
+struct Cache {
+    slots: HashMap<Key, Arc<Slot>>,
+    /// Rules in all slots, and one for each slot.
+    weight: usize,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Key {
+    principal: Principal,
+    tool: ToolId,
+    toolset: Option<String>,
+}
+
+/// The rules that can match, by question.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    invoke: PolicySet,
+    unattended: PolicySet,
+}
+
+impl Slot {
+    pub(crate) fn policies(&self, question: Question) -> &PolicySet {
+        match question {
+            Question::Invoke => &self.invoke,
+            Question::InvokeUnattended => &self.unattended,
+        }
+    }
+
+    fn weight(&self) -> usize {
+        self.invoke.num_of_policies() + self.unattended.num_of_policies() + 1
+    }
+}
+
+impl Index {
+    pub(crate) fn build(entries: &[Entry]) -> Result<Index, Vec<Problem>> {
+        let (mut rules, mut problems) = (Vec::new(), Vec::new());
+        let mut by_scope: HashMap<_, Vec<usize>> = HashMap::new();
+        for entry in entries {
+            match limited(entry) {
+                Ok(policy) => {
+                    let who = Who::of(policy.principal_constraint());
+                    let what = What::of(policy.resource_constraint());
+                    by_scope.entry((who, what)).or_default().push(rules.len());
+                    rules.push(Indexed { policy, questions: entry.questions.clone() });
+                }
+                Err(problem) => problems.push(problem),
+            }
+        }
+        let index = Index { rules, by_scope, cache: Mutex::default() };
+        if problems.is_empty() { Ok(index) } else { Err(problems) }
+    }
+
+    /// The rules that can match this call. None if they cannot be put together, which stops it.
+    pub(crate) fn slot(&self, names: &Names, facts: &CallFacts) -> Option<Arc<Slot>> {
+        let key = Key {
+            principal: facts.principal.clone(),
+            tool: facts.tool.id.clone(),
+            toolset: facts.toolset.clone(),
+        };
+        if let Some(slot) = self.lock().slots.get(&key) {
+            return Some(Arc::clone(slot));
+        }
+        let slot = Arc::new(self.collect(names, &key)?);
+        self.lock().keep(key, &slot);
+        Some(slot)
+    }
+
+    /// Nothing panics while it is held, and a cache is right whatever it holds.
+    fn lock(&self) -> std::sync::MutexGuard<'_, Cache> {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn collect(&self, names: &Names, key: &Key) -> Option<Slot> {
+        let found = self.candidates(names, key);
+        let set = |question| {
+            let asked = found.iter().filter(|rule| rule.questions.contains(&question));
+            PolicySet::from_policies(asked.map(|rule| rule.policy.clone())).ok()
+        };
+        Some(Slot { invoke: set(Question::Invoke)?, unattended: set(Question::InvokeUnattended)? })
+    }
+
+    fn candidates(&self, names: &Names, key: &Key) -> Vec<&Indexed> {
+        let whos = [
+            Who::Any,
+            Who::Kind(names.kind(key.principal.kind()).clone()),
+            Who::One(names.principal(&key.principal)),
+        ];
+        let parents = names.parents(&key.tool, key.toolset.as_deref());
+        let mut whats = vec![What::Any, What::In(names.tool(&key.tool))];
+        whats.extend(parents.into_iter().map(What::In));
+        let mut found = Vec::new();
+        for who in whos {
+            for what in &whats {
+                let at = self.by_scope.get(&(who.clone(), what.clone()));
+                found.extend(at.into_iter().flatten().filter_map(|at| self.rules.get(*at)));
+            }
+        }
+        found
+    }
+}
+
+impl Cache {
+    fn keep(&mut self, key: Key, slot: &Arc<Slot>) {
+        if self.weight + slot.weight() > MAX_CACHED {
+            self.slots.clear();
+            self.weight = 0;
+        }
+        self.weight += slot.weight();
+        self.slots.insert(key, Arc::clone(slot));
+    }
+}

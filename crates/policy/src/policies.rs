@@ -1,0 +1,220 @@
+//! A policy set: compiled once, then only asked.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use cedar_policy::{PolicySet, Schema, ValidationMode, Validator};
+use countersign_model::{CallFacts, Digest, Question, RuleEffect, Timestamp, Verdict};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::index::Index;
+use crate::lint::{self, Known};
+use crate::names::Names;
+use crate::problem::{Problem, Severity};
+use crate::rule::Rule;
+use crate::source::{Entry, Origin, Source};
+use crate::table::{TABLE_FILE, to_cedar};
+
+/// The schema that every policy is checked against.
+pub const SCHEMA: &str = include_str!("countersign.cedarschema");
+
+/// What a fresh home gets as `default.cedar`.
+pub const DEFAULT_POLICY: &str = include_str!("default.cedar");
+
+/// Frozen: whoever wants other rules compiles another set.
+#[derive(Debug)]
+pub struct Policies {
+    sources: Vec<Source>,
+    digest: Digest,
+    /// Sorted by id.
+    pub(crate) entries: Vec<Entry>,
+    by_id: HashMap<String, usize>,
+    pub(crate) names: Names,
+    pub(crate) index: Index,
+    /// What Cedar's validator warned of.
+    warnings: Vec<Problem>,
+}
+
+/// One rule, for those who look at the set.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RuleInfo {
+    pub annotations: BTreeMap<String, String>,
+    pub effect: RuleEffect,
+    pub file: String,
+    pub id: String,
+    /// None for a row of the table.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<u32>,
+    pub questions: Vec<Question>,
+    pub text: String,
+}
+
+impl Policies {
+    /// Reads files and rows, or says everything that is wrong with them.
+    pub fn compile(sources: &[Source], rules: &[Rule]) -> Result<Policies, Vec<Problem>> {
+        let internal = |what: &str| vec![Problem::error("POLICY_INTERNAL", what)];
+        let names = Names::parse().map_err(|_| internal("the names of entities do not parse"))?;
+        let mut entries = read(sources, rules, &names)?;
+        entries.sort_by(|a, b| a.id.cmp(&b.id));
+        let repeated = repeated(&entries);
+        if !repeated.is_empty() {
+            return Err(repeated);
+        }
+        let warnings = validate(&entries, sources)?;
+        let index = Index::build(&entries)?;
+        let by_id = entries.iter().enumerate().map(|(at, e)| (e.id.clone(), at)).collect();
+        let sources = sorted(sources);
+        let digest = digest(&sources, rules).ok_or_else(|| internal("the rules have no digest"))?;
+        Ok(Policies { sources, digest, entries, by_id, names, index, warnings })
+    }
+
+    /// What the set is known by: the same files and rows, in any order, have the same digest.
+    pub fn digest(&self) -> Digest {
+        self.digest
+    }
+
+    /// Pure and total: what cannot be decided is blocked.
+    pub fn decide(&self, facts: &CallFacts, input: &Value) -> Verdict {
+        crate::decide::decide(self, facts, input)
+    }
+
+    /// Rules that can never match, and other things that their authors cannot have meant.
+    pub fn lint(&self, known: &Known) -> Vec<Problem> {
+        let mut found = self.warnings.clone();
+        found.extend(lint::lint(&self.entries, known));
+        found.sort();
+        found
+    }
+
+    /// Rules whose @until has passed: they count no more.
+    pub fn expired(&self, now: Timestamp) -> Vec<Problem> {
+        lint::expired(&self.entries, now)
+    }
+
+    /// Sorted by id.
+    pub fn rules(&self) -> impl Iterator<Item = RuleInfo> {
+        self.entries.iter().map(info)
+    }
+
+    /// The files as they were given, sorted by name.
+    pub fn sources(&self) -> &[Source] {
+        &self.sources
+    }
+
+    pub(crate) fn entry(&self, id: &str) -> Option<&Entry> {
+        self.entries.get(*self.by_id.get(id)?)
+    }
+}
+
+fn info(entry: &Entry) -> RuleInfo {
+    RuleInfo {
+        annotations: entry.annotations(),
+        effect: if entry.is_permit() { RuleEffect::Permit } else { RuleEffect::Forbid },
+        file: entry.file.clone(),
+        id: entry.id.clone(),
+        line: (entry.file != TABLE_FILE).then_some(entry.place.line),
+        questions: entry.questions.clone(),
+        text: entry.text.clone(),
+    }
+}
+
+fn sorted(sources: &[Source]) -> Vec<Source> {
+    let mut sources = sources.to_vec();
+    sources.sort();
+    sources
+}
+
+/// The contract: canonical JSON of the files sorted by name and the rows sorted by name.
+fn digest(sources: &[Source], rules: &[Rule]) -> Option<Digest> {
+    let mut rules: Vec<&Rule> = rules.iter().collect();
+    rules.sort_by(|a, b| a.name.cmp(&b.name));
+    Digest::of_json(&serde_json::json!({"format": 1, "rules": rules, "sources": sources})).ok()
+}
+
+fn read(sources: &[Source], rules: &[Rule], names: &Names) -> Result<Vec<Entry>, Vec<Problem>> {
+    let (mut entries, mut problems) = (Vec::new(), files_twice(sources));
+    let mut take = |read: Result<Vec<Entry>, Vec<Problem>>| match read {
+        Ok(read) => entries.extend(read),
+        Err(found) => problems.extend(found),
+    };
+    for source in sources {
+        take(Origin::of(source).map_err(|p| vec![p]).and_then(|origin| origin.entries(names)));
+    }
+    take(
+        to_cedar(rules).and_then(|text| {
+            Origin { file: TABLE_FILE, stem: "rules", text: &text }.entries(names)
+        }),
+    );
+    problems.sort();
+    if problems.is_empty() { Ok(entries) } else { Err(problems) }
+}
+
+fn files_twice(sources: &[Source]) -> Vec<Problem> {
+    let mut seen = HashSet::new();
+    let twice = sources.iter().filter(|source| !seen.insert(&source.name));
+    twice
+        .map(|source| {
+            let message = format!("`{}` is given twice", source.name);
+            Problem::error("POLICY_FILE_TWICE", message).in_file(&source.name)
+        })
+        .collect()
+}
+
+/// Two rules with one id could not be told apart in a verdict.
+fn repeated(sorted: &[Entry]) -> Vec<Problem> {
+    let pairs = sorted.iter().zip(sorted.iter().skip(1)).filter(|(a, b)| a.id == b.id);
+    pairs
+        .map(|(first, second)| {
+            let message = format!("the id `{}` is taken", second.id);
+            second.blame(
+                Problem::error("POLICY_ID_TWICE", message)
+                    .hint(format!("see line {} of {}", first.place.line, first.file)),
+            )
+        })
+        .collect()
+}
+
+/// Strictly against the schema; answers with the warnings.
+fn validate(entries: &[Entry], sources: &[Source]) -> Result<Vec<Problem>, Vec<Problem>> {
+    let internal = |what: String| vec![Problem::error("POLICY_INTERNAL", what)];
+    let (schema, _) = Schema::from_cedarschema_str(SCHEMA)
+        .map_err(|error| internal(format!("the schema is broken: {error}")))?;
+    let set = PolicySet::from_policies(entries.iter().map(|entry| entry.policy.clone()))
+        .map_err(|error| internal(error.to_string()))?;
+    let result = Validator::new(schema).validate(&set, ValidationMode::Strict);
+    let place = Placer { entries, sources };
+    let errors: Vec<_> = result
+        .validation_errors()
+        .map(|error| place.blame(error.policy_id().as_ref(), "POLICY_INVALID", error))
+        .collect();
+    if !errors.is_empty() {
+        return Err(errors);
+    }
+    let warnings = result.validation_warnings().map(|warning| {
+        let problem = place.blame(warning.policy_id().as_ref(), lint::code_of(warning), warning);
+        Problem { severity: Severity::Warning, ..problem }
+    });
+    Ok(warnings.collect())
+}
+
+struct Placer<'a> {
+    entries: &'a [Entry],
+    sources: &'a [Source],
+}
+
+impl Placer<'_> {
+    fn blame(&self, id: &str, code: &'static str, finding: &dyn miette::Diagnostic) -> Problem {
+        let at = self.entries.binary_search_by(|entry| entry.id.as_str().cmp(id)).ok();
+        let Some(entry) = at.and_then(|at| self.entries.get(at)) else {
+            return Problem::error(code, finding.to_string());
+        };
+        let text = self.sources.iter().find(|source| source.name == entry.file);
+        let text = text.map_or("", |source| source.text.as_str());
+        let problem = Problem::found(code, finding, text);
+        // Cedar names the rule in front of what it says; the problem has a field for that.
+        let prefix = format!("for policy `{id}`, ");
+        let message = problem.message.strip_prefix(&prefix).unwrap_or(&problem.message).to_owned();
+        entry.blame(Problem { message, ..problem })
+    }
+}
