@@ -41,15 +41,7 @@ struct Said {
 }
 
 pub(crate) fn decide(policies: &Policies, facts: &CallFacts, input: &Value) -> Verdict {
-    let mut effects: Vec<Option<&Need>> = Vec::new();
-    for need in &facts.effects {
-        if !effects.contains(&Some(need)) && effects.len() <= MAX_EFFECTS {
-            effects.push(Some(need));
-        }
-    }
-    if effects.is_empty() {
-        effects.push(None);
-    }
+    let effects = effects_of(facts);
     let mut tally = Tally::default();
     if effects.len() > MAX_EFFECTS {
         tally.block.push(broken("the call touches too many things"));
@@ -57,6 +49,23 @@ pub(crate) fn decide(policies: &Policies, facts: &CallFacts, input: &Value) -> V
         tally.block.push(broken(&message));
     }
     tally.verdict(policies, facts, effects.len())
+}
+
+/// Each once. One more than the most, where there are too many.
+fn effects_of(facts: &CallFacts) -> Vec<Option<&Need>> {
+    let mut effects: Vec<Option<&Need>> = Vec::new();
+    for need in &facts.effects {
+        if effects.len() > MAX_EFFECTS {
+            break;
+        }
+        if !effects.contains(&Some(need)) {
+            effects.push(Some(need));
+        }
+    }
+    if effects.is_empty() {
+        effects.push(None);
+    }
+    effects
 }
 
 fn ask_all(

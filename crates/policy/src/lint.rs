@@ -109,8 +109,8 @@ fn impossible_words(json: &Value) -> Vec<Problem> {
             return;
         };
         for (attribute, words) in [(left, right), (right, left)] {
-            found
-                .extend(closed_list(attribute).into_iter().flat_map(|list| strangers(words, list)));
+            let list = closed_list(attribute);
+            found.extend(list.iter().flat_map(|list| strangers(words, list)));
         }
     });
     found
@@ -146,7 +146,7 @@ fn capabilities() -> Vec<&'static str> {
     countersign_model::Capability::ALL.iter().map(|capability| capability.as_str()).collect()
 }
 
-fn strangers(words: &Value, list: Vec<&'static str>) -> Vec<Problem> {
+fn strangers(words: &Value, list: &[&'static str]) -> Vec<Problem> {
     let set = words.get("Set").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let literals = set.iter().chain([words]).filter_map(|word| word.get("Value")?.as_str());
     literals
