@@ -1,6 +1,7 @@
 //! A policy set: compiled once, then only asked.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::LazyLock;
 
 use cedar_policy::{PolicySet, Schema, ValidationMode, Validator};
 use countersign_model::{CallFacts, Digest, Question, RuleEffect, Timestamp, Verdict};
@@ -17,6 +18,12 @@ use crate::table::{TABLE_FILE, to_cedar};
 
 /// The schema that every policy is checked against.
 pub const SCHEMA: &str = include_str!("countersign.cedarschema");
+
+/// Parsed once: homes read their policies again and again.
+static PARSED: LazyLock<Result<Schema, String>> = LazyLock::new(|| {
+    let parsed = Schema::from_cedarschema_str(SCHEMA);
+    parsed.map(|(schema, _)| schema).map_err(|error| format!("the schema is broken: {error}"))
+});
 
 /// What a fresh home gets as `default.cedar`.
 pub const DEFAULT_POLICY: &str = include_str!("default.cedar");
@@ -84,6 +91,8 @@ impl Policies {
         let mut found = self.warnings.clone();
         found.extend(lint::lint(&self.entries, known));
         found.sort();
+        // Cedar finds the same flaw once for each question.
+        found.dedup_by(|a, b| (a.code, &a.rule, a.line) == (b.code, &b.rule, b.line));
         found
     }
 
@@ -178,8 +187,7 @@ fn repeated(sorted: &[Entry]) -> Vec<Problem> {
 /// Strictly against the schema; answers with the warnings.
 fn validate(entries: &[Entry], sources: &[Source]) -> Result<Vec<Problem>, Vec<Problem>> {
     let internal = |what: String| vec![Problem::error("POLICY_INTERNAL", what)];
-    let (schema, _) = Schema::from_cedarschema_str(SCHEMA)
-        .map_err(|error| internal(format!("the schema is broken: {error}")))?;
+    let schema = PARSED.clone().map_err(internal)?;
     let set = PolicySet::from_policies(entries.iter().map(|entry| entry.policy.clone()))
         .map_err(|error| internal(error.to_string()))?;
     let result = Validator::new(schema).validate(&set, ValidationMode::Strict);

@@ -1,8 +1,8 @@
 //! Builders that the tests share: facts with defaults, and policy sets from JSON.
 
-#![allow(dead_code, reason = "each test file uses a part")]
+#![allow(dead_code, unreachable_pub, reason = "each test file uses a part")]
 
-use countersign_model::{CallFacts, Verdict};
+use countersign_model::CallFacts;
 use countersign_policy::{Policies, Problem, Rule, Source};
 use serde_json::{Map, Value, json};
 
@@ -66,12 +66,6 @@ pub fn rules(rows: Value) -> Vec<Rule> {
 pub fn compile(sources: &[(&str, &str)], rows: Value) -> Result<Policies, Vec<Problem>> {
     let sources: Vec<_> = sources.iter().map(|(name, text)| source(name, text)).collect();
     Policies::compile(&sources, &rules(rows))
-}
-
-/// The verdict of files alone.
-pub fn decide(text: &str, changes: &Value) -> Verdict {
-    let policies = compile(&[("a.cedar", text)], json!([])).unwrap();
-    policies.decide(&facts(changes), &json!({}))
 }
 
 pub fn codes(problems: &[Problem]) -> Vec<&'static str> {
