@@ -77,7 +77,8 @@ fn ask_all(
 ) -> Result<(), String> {
     let unusable = || "the facts of the call cannot be asked about".to_owned();
     let slot = policies.index.slot(&policies.names, facts).ok_or_else(unusable)?;
-    let shared = Shared::of(&policies.names, facts, input).ok_or_else(unusable)?;
+    let base = slot.base(&policies.names, facts).ok_or_else(unusable)?;
+    let shared = Shared::of(&policies.names, facts, input, base).ok_or_else(unusable)?;
     let asker = Asker { policies, facts, slot: &slot, shared: &shared };
     for need in effects {
         let pairs = effect::pairs(*need, facts.workspace.as_deref())?;

@@ -1,13 +1,16 @@
 //! Which rules can match a call at all, by scope alone. The rest is never evaluated.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use cedar_policy::{EntityTypeName, EntityUid, PolicySet, PrincipalConstraint, ResourceConstraint};
-use countersign_model::{CallFacts, Principal, Question, ToolId};
+use cedar_policy::{
+    Entities, EntityTypeName, EntityUid, PolicySet, PrincipalConstraint, ResourceConstraint,
+};
+use countersign_model::{CallFacts, Principal, Question, ToolFacts, ToolId};
 
 use crate::names::Names;
 use crate::problem::Problem;
+use crate::request;
 use crate::source::{Entry, limited};
 
 /// Rules in cached sets, all together. A set of rules is forgotten sooner than memory runs out.
@@ -84,6 +87,8 @@ struct Key {
 pub(crate) struct Slot {
     invoke: PolicySet,
     unattended: PolicySet,
+    /// The principal and the tool as entities. Tools change rarely: the first one seen is kept.
+    base: OnceLock<(ToolFacts, Entities)>,
 }
 
 impl Slot {
@@ -92,6 +97,18 @@ impl Slot {
             Question::Invoke => &self.invoke,
             Question::InvokeUnattended => &self.unattended,
         }
+    }
+
+    pub(crate) fn base(&self, names: &Names, facts: &CallFacts) -> Option<Entities> {
+        if let Some((tool, base)) = self.base.get()
+            && *tool == facts.tool
+        {
+            return Some(base.clone());
+        }
+        let base = request::base(names, facts)?;
+        // Whoever came first has set it: what is returned is right in either case.
+        let _ = self.base.set((facts.tool.clone(), base.clone()));
+        Some(base)
     }
 
     fn weight(&self) -> usize {
@@ -144,7 +161,8 @@ impl Index {
             let asked = found.iter().filter(|rule| rule.questions.contains(&question));
             PolicySet::from_policies(asked.map(|rule| rule.policy.clone())).ok()
         };
-        Some(Slot { invoke: set(Question::Invoke)?, unattended: set(Question::InvokeUnattended)? })
+        let (invoke, unattended) = (set(Question::Invoke)?, set(Question::InvokeUnattended)?);
+        Some(Slot { invoke, unattended, base: OnceLock::new() })
     }
 
     fn candidates(&self, names: &Names, key: &Key) -> Vec<&Indexed> {

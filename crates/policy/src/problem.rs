@@ -40,10 +40,29 @@ pub(crate) struct Place {
 
 impl Place {
     pub(crate) fn of(text: &str, offset: usize) -> Place {
-        let before = text.get(..offset).unwrap_or(text);
-        let last = before.rsplit('\n').next().unwrap_or_default();
-        let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX).saturating_add(1);
-        Place { line: count(before.matches('\n').count()), column: count(last.chars().count()) }
+        Lines::of(text).place(offset)
+    }
+}
+
+/// Where the lines of a text start: a file has many rules, and each has a place.
+pub(crate) struct Lines<'a> {
+    text: &'a str,
+    starts: Vec<usize>,
+}
+
+impl<'a> Lines<'a> {
+    pub(crate) fn of(text: &'a str) -> Self {
+        let after = text.match_indices('\n').map(|(at, _)| at + 1);
+        Lines { text, starts: std::iter::once(0).chain(after).collect() }
+    }
+
+    pub(crate) fn place(&self, offset: usize) -> Place {
+        let offset = offset.min(self.text.len());
+        let line = self.starts.partition_point(|start| *start <= offset);
+        let start = self.starts.get(line.saturating_sub(1)).copied().unwrap_or_default();
+        let before = self.text.get(start..offset).unwrap_or_default().chars().count();
+        let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        Place { line: count(line), column: count(before).saturating_add(1) }
     }
 }
 

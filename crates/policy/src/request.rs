@@ -1,5 +1,7 @@
 //! A call's facts as Cedar sees them: entities, and the part of the context that all effects share.
 
+use std::collections::BTreeMap;
+
 use cedar_policy::{Entities, Entity, RestrictedExpression as Value};
 use countersign_model::{CallFacts, Timestamp};
 
@@ -19,7 +21,13 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn of(names: &Names, facts: &CallFacts, input: &serde_json::Value) -> Option<Self> {
+    /// `base` holds the principal and the tool.
+    pub(crate) fn of(
+        names: &Names,
+        facts: &CallFacts,
+        input: &serde_json::Value,
+        base: Entities,
+    ) -> Option<Self> {
         let arguments = Arguments::read(input);
         let mut pairs = call_pairs(facts);
         pairs.push(pair("complete", Value::new_bool(!arguments.partial)));
@@ -31,33 +39,34 @@ impl Shared {
         ] {
             pairs.push(pair(name, Value::new_entity_uid(uid.clone())));
         }
-        let entities = entities(names, facts, &arguments)?;
+        let entities = base.add_entities(tagged(names, &arguments)?, None).ok()?;
         Some(Shared { entities, pairs })
     }
 }
 
-fn entities(names: &Names, facts: &CallFacts, arguments: &Arguments<'_>) -> Option<Entities> {
-    let mut entities = vec![principal(names, facts)?, tool(names, facts)?];
-    let mut tagged = |uid: &cedar_policy::EntityUid, tags: Vec<Pair>| {
-        let entity = Entity::new_with_tags(uid.clone(), [], [], tags).ok()?;
-        entities.push(entity);
-        Some(())
-    };
+/// Who asks for what. The same for call after call, so callers keep it.
+pub(crate) fn base(names: &Names, facts: &CallFacts) -> Option<Entities> {
+    Entities::from_entities([principal(names, facts)?, tool(names, facts)?], None).ok()
+}
+
+/// Arguments. An entity without tags is left out: `hasTag` is false of what does not exist.
+fn tagged(names: &Names, arguments: &Arguments<'_>) -> Option<Vec<Entity>> {
     let Arguments { texts, numbers, flags, lists, .. } = arguments;
-    tagged(&names.texts, texts.iter().map(|(place, value)| pair(place, text(value))).collect())?;
-    tagged(
-        &names.numbers,
-        numbers.iter().map(|(place, value)| pair(place, Value::new_long(*value))).collect(),
-    )?;
-    tagged(
-        &names.flags,
-        flags.iter().map(|(place, value)| pair(place, Value::new_bool(*value))).collect(),
-    )?;
-    tagged(
-        &names.lists,
-        lists.iter().map(|(place, value)| pair(place, set(value.iter().copied()))).collect(),
-    )?;
-    Entities::from_entities(entities, None).ok()
+    let flag = |value: &bool| Value::new_bool(*value);
+    let number = |value: &i64| Value::new_long(*value);
+    let list = |value: &Vec<&str>| set(value.iter().copied());
+    let all = [
+        (&names.flags, tags(flags, flag)),
+        (&names.lists, tags(lists, list)),
+        (&names.numbers, tags(numbers, number)),
+        (&names.texts, tags(texts, |value| text(value))),
+    ];
+    let some = all.into_iter().filter(|(_, tags)| !tags.is_empty());
+    some.map(|(uid, tags)| Entity::new_with_tags(uid.clone(), [], [], tags).ok()).collect()
+}
+
+fn tags<T>(values: &BTreeMap<String, T>, value: impl Fn(&T) -> Value) -> Vec<Pair> {
+    values.iter().map(|(place, argument)| pair(place, value(argument))).collect()
 }
 
 fn principal(names: &Names, facts: &CallFacts) -> Option<Entity> {

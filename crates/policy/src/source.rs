@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::names::Names;
 use crate::notes::Notes;
-use crate::problem::{Place, Problem};
+use crate::problem::{Lines, Place, Problem};
 use crate::table::is_rule_name;
 
 /// One policy file.
@@ -78,8 +78,9 @@ impl<'a> Origin<'a> {
         let mut problems: Vec<_> =
             set.templates().map(|template| self.template(template)).collect();
         let mut entries = Vec::new();
+        let lines = Lines::of(self.text);
         for policy in set.policies() {
-            match self.entry(policy, names) {
+            match self.entry(policy, &lines, names) {
                 Ok(entry) => entries.push(entry),
                 Err(found) => problems.extend(found),
             }
@@ -105,9 +106,14 @@ impl<'a> Origin<'a> {
             .in_file(self.file)
     }
 
-    fn entry(&self, policy: &Policy, names: &Names) -> Result<Entry, Vec<Problem>> {
+    fn entry(
+        &self,
+        policy: &Policy,
+        lines: &Lines<'_>,
+        names: &Names,
+    ) -> Result<Entry, Vec<Problem>> {
         let offset = policy.as_ref().loc().map_or(0, |loc| loc.start());
-        let place = Place::of(self.text, offset);
+        let place = lines.place(offset);
         let blame = |problem: Problem| problem.at(place).in_file(self.file);
         let id = self.id(policy, place).map_err(|problem| vec![blame(problem)])?;
         let notes = Notes::read(policy).map_err(|found| {
