@@ -18,10 +18,12 @@ pub struct Known {
     pub principals: Vec<Principal>,
 }
 
+pub(crate) const NEVER_MATCHES: &str = "POLICY_NEVER_MATCHES";
+
 pub(crate) fn code_of(warning: &ValidationWarning) -> &'static str {
     match warning {
         ValidationWarning::ImpossiblePolicy(_) | ValidationWarning::InvalidActionApplication(_) => {
-            "POLICY_NEVER_MATCHES"
+            NEVER_MATCHES
         }
         _ => "POLICY_CONFUSABLE",
     }

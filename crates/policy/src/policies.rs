@@ -91,8 +91,9 @@ impl Policies {
         let mut found = self.warnings.clone();
         found.extend(lint::lint(&self.entries, known));
         found.sort();
-        // Cedar finds the same flaw once for each question.
-        found.dedup_by(|a, b| (a.code, &a.rule, a.line) == (b.code, &b.rule, b.line));
+        // A rule that never matches is found by both checks of Cedar.
+        let never = |problem: &Problem| problem.code == lint::NEVER_MATCHES;
+        found.dedup_by(|a, b| never(a) && never(b) && a.rule == b.rule);
         found
     }
 
@@ -122,7 +123,7 @@ fn info(entry: &Entry) -> RuleInfo {
         effect: if entry.is_permit() { RuleEffect::Permit } else { RuleEffect::Forbid },
         file: entry.file.clone(),
         id: entry.id.clone(),
-        line: (entry.file != TABLE_FILE).then_some(entry.place.line),
+        line: entry.line(),
         questions: entry.questions.clone(),
         text: entry.text.clone(),
     }
@@ -176,10 +177,10 @@ fn repeated(sorted: &[Entry]) -> Vec<Problem> {
     pairs
         .map(|(first, second)| {
             let message = format!("the id `{}` is taken", second.id);
-            second.blame(
-                Problem::error("POLICY_ID_TWICE", message)
-                    .hint(format!("see line {} of {}", first.place.line, first.file)),
-            )
+            second.blame(Problem::error("POLICY_ID_TWICE", message).hint(match first.line() {
+                Some(line) => format!("see line {line} of {}", first.file),
+                None => format!("see the rules in {}", first.file),
+            }))
         })
         .collect()
 }

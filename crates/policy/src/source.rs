@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::names::Names;
 use crate::notes::Notes;
 use crate::problem::{Lines, Place, Problem};
-use crate::table::is_rule_name;
+use crate::table::{TABLE_FILE, is_rule_name};
 
 /// One policy file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -41,10 +41,19 @@ impl Entry {
         self.policy.annotations().map(|(k, v)| (k.to_owned(), v.to_owned())).collect()
     }
 
+    /// None for a row of the table, whose Cedar stands nowhere.
+    pub(crate) fn line(&self) -> Option<u32> {
+        (self.file != TABLE_FILE).then_some(self.place.line)
+    }
+
     /// A finding about this rule, at its place.
-    pub(crate) fn blame(&self, problem: Problem) -> Problem {
-        let placed = if problem.line.is_none() { problem.at(self.place) } else { problem };
-        placed.in_file(&self.file).of_rule(&self.id)
+    pub(crate) fn blame(&self, mut problem: Problem) -> Problem {
+        if self.line().is_none() {
+            (problem.line, problem.column) = (None, None);
+        } else if problem.line.is_none() {
+            problem = problem.at(self.place);
+        }
+        problem.in_file(&self.file).of_rule(&self.id)
     }
 }
 

@@ -292,6 +292,14 @@ fn rules_that_others_always_beat_are_reported() {
 }
 
 #[test]
+fn rows_are_warned_of_by_name() {
+    let rows = json!([{"name": "x", "tool": "fil.*", "outcome": "allow"}]);
+    let found = compile(&[], rows).unwrap().lint(&known());
+    assert_eq!(codes(&found), ["POLICY_UNKNOWN_NAME"]);
+    assert_eq!((found[0].rule.as_deref(), found[0].line), (Some("rules/x"), None));
+}
+
+#[test]
 fn annotations_without_meaning_are_reported() {
     assert_eq!(warned(&format!("@resaon(\"x\") {ALL};")), ["POLICY_ANNOTATION_UNKNOWN"]);
     assert_eq!(warned(&format!("@approvers(\"2\") {ALL};")), ["POLICY_ANNOTATION_IDLE"]);
