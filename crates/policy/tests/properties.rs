@@ -12,7 +12,7 @@
 mod common;
 
 use common::{facts, source};
-use countersign_model::{CallFacts, Decision, RuleEffect};
+use countersign_model::{CallFacts, Decision, RuleEffect, Scope};
 use countersign_policy::{Policies, Rule, Source, to_cedar};
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
@@ -167,6 +167,25 @@ fn table() -> impl Strategy<Value = Vec<Rule>> {
     })
 }
 
+/// Few letters, so that globs and paths meet often.
+fn path() -> impl Strategy<Value = String> {
+    prop::collection::vec(pick(&["a", "b", "ab", "a.b", ".b", "ba"]), 1..5)
+        .prop_map(|parts| parts.join("/"))
+}
+
+fn glob() -> impl Strategy<Value = String> {
+    let part = pick(&["a", "b", "ab", "**", "**", "*.b", "a*", "*b", "*", "a?"]);
+    prop::collection::vec(part, 1..5).prop_map(|parts| parts.join("/"))
+}
+
+fn glob_row(glob: &str, outcome: &str) -> Option<Policies> {
+    let rows = json!([
+        {"name": "row", "tool": "*", "outcome": outcome, "when": {"paths": [glob]}},
+        {"name": "all", "tool": if outcome == "block" { "*" } else { "no.tool" }, "outcome": "allow"},
+    ]);
+    Policies::compile(&[], &serde_json::from_value::<Vec<Rule>>(rows).unwrap()).ok()
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
@@ -239,5 +258,33 @@ proptest! {
     fn danger_never_runs_alone(texts in texts(), (mut facts, input) in call()) {
         facts.mode = countersign_model::SandboxMode::DangerFullAccess;
         prop_assert_ne!(compile(&texts).decide(&facts, &input).decision, Decision::Allow);
+    }
+
+    /// A glob in a row means what it means in a grant, or is refused.
+    #[test]
+    fn a_glob_is_exact(glob in glob(), path in path()) {
+        let (Some(allow), Some(block)) = (glob_row(&glob, "allow"), glob_row(&glob, "block")) else {
+            return Ok(());
+        };
+        let call = facts(&json!({"effects": [format!("filesystem.read /srv/app/{path}")]}));
+        let inside = Scope::parse([&glob]).unwrap().contains(&path);
+        let expect = |allows: bool| if allows { Decision::Allow } else { Decision::Block };
+        prop_assert_eq!(allow.decide(&call, &json!({})).decision, expect(inside));
+        prop_assert_eq!(block.decide(&call, &json!({})).decision, expect(!inside));
+    }
+
+    /// A row permits a tree only where a grant of the same glob would cover it.
+    #[test]
+    fn a_tree_is_never_widened(wide in glob(), tree in glob()) {
+        let (Some(allow), Some(block)) = (glob_row(&wide, "allow"), glob_row(&wide, "block")) else {
+            return Ok(());
+        };
+        prop_assume!(tree.contains(['*', '?']));
+        let call = facts(&json!({"effects": [format!("every filesystem.read /srv/app/{tree}")]}));
+        if allow.decide(&call, &json!({})).decision == Decision::Allow {
+            let covers = Scope::parse([&wide]).unwrap().covers(&Scope::parse([&tree]).unwrap());
+            prop_assert!(covers, "{wide} {tree}");
+        }
+        prop_assert_eq!(block.decide(&call, &json!({})).decision, Decision::Block);
     }
 }
