@@ -15,6 +15,7 @@ use crate::effect::{Artifact, Effect, Payload};
 use crate::error::Failure;
 use crate::grant::Grant;
 use crate::id::{ExecutionId, GrantId, HomeId, HostId, ToolId, TransactionId};
+use crate::people::{KeyEvent, PrincipalEvent};
 use crate::principal::Principal;
 use crate::time::Timestamp;
 
@@ -25,6 +26,8 @@ use crate::time::Timestamp;
 pub enum Fact {
     Home(HomeEvent),
     Grant(GrantEvent),
+    Principal(PrincipalEvent),
+    Key(KeyEvent),
     Call(CallFact),
 }
 

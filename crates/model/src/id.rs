@@ -55,6 +55,11 @@ uuid_id!(
     "a grant id"
 );
 uuid_id!(
+    /// One key of one principal. It says nothing about the secret.
+    KeyId,
+    "a key id"
+);
+uuid_id!(
     /// One attempt's transaction.
     TransactionId,
     "a transaction id"

@@ -39,7 +39,7 @@ impl Principal {
 }
 
 /// Names are plain ASCII, so that no two principals look alike.
-fn is_name(name: &str) -> bool {
+pub(crate) fn is_name(name: &str) -> bool {
     let mut chars = name.chars();
     name.len() <= Principal::MAX_NAME
         && chars.next().is_some_and(|c| c.is_ascii_alphanumeric())
