@@ -1,6 +1,6 @@
 //! The tables that answers are made from, derived anew from the journal and compared.
 //!
-//! Calls, grants and state keys are kept in tables of their own, changed in the same transaction as
+//! Calls, grants, principals, keys and state are kept in tables of their own, changed in the same transaction as
 //! the entries that say so. Whoever edits a table by hand is found here.
 
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use countersign_journal::{CallFilter, Entry, GrantRow, JournalError, Store};
 use countersign_model::effect::Effect;
 use countersign_model::event::{CallEvent, CallFact, Fact, GrantEvent};
 use countersign_model::record::{CallFold, CallRecord};
-use countersign_model::{Digest, GrantId, Timestamp};
+use countersign_model::{Digest, GrantId, KeyBook, Timestamp};
 
 use crate::inspect::Unsound;
 
@@ -19,13 +19,20 @@ pub(crate) struct Caches<'s> {
     calls: CallFold,
     declared: u64,
     grants: BTreeMap<GrantId, GrantRow>,
+    people: KeyBook,
     keys: BTreeMap<String, Digest>,
 }
 
 impl<'s> Caches<'s> {
     pub(crate) fn new(store: &'s dyn Store) -> Self {
-        let (grants, keys) = (BTreeMap::new(), BTreeMap::new());
-        Caches { store, calls: CallFold::default(), declared: 0, grants, keys }
+        Caches {
+            store,
+            calls: CallFold::default(),
+            declared: 0,
+            grants: BTreeMap::new(),
+            people: KeyBook::default(),
+            keys: BTreeMap::new(),
+        }
     }
 
     /// Takes in one entry, which the verifier has found possible.
@@ -36,7 +43,12 @@ impl<'s> Caches<'s> {
                 self.grant(event);
                 Ok(())
             }
-            _ => Ok(()),
+            Ok((_, fact)) => {
+                // What is impossible the verifier has already refused.
+                let _ = self.people.take_in(&fact);
+                Ok(())
+            }
+            Err(_) => Ok(()),
         }
     }
 
@@ -101,6 +113,7 @@ impl<'s> Caches<'s> {
     fn compare_all(&self) -> Result<(), Unsound> {
         self.calls.open().try_for_each(|record| compare_call(self.store, record))?;
         self.compare_grants()?;
+        self.compare_people()?;
         self.compare_keys()?;
         let mut calls = 0;
         self.store.visit_calls(&CallFilter::default(), &mut |_| {
@@ -118,6 +131,11 @@ impl<'s> Caches<'s> {
             None if rows.len() == self.grants.len() => Ok(()),
             None => Err(differs("the number of grants")),
         }
+    }
+
+    fn compare_people(&self) -> Result<(), Unsound> {
+        let kept = self.store.people()?.book;
+        if kept == self.people { Ok(()) } else { Err(differs("the list of principals and keys")) }
     }
 
     fn compare_keys(&self) -> Result<(), Unsound> {

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
-use countersign_journal::JournalError;
 use countersign_journal::presence::Presence;
+use countersign_journal::{JournalError, People};
 use countersign_model::{ExecutionId, Failure, GrantBook, HostId};
 
 use crate::backends::Backends;
@@ -35,6 +35,8 @@ pub struct Host {
     unfinished: AtomicBool,
     /// The grants, and the version of the journal's grants that they show.
     pub(crate) book: RwLock<(u64, Arc<GrantBook>)>,
+    /// Principals and keys, likewise.
+    pub(crate) people: RwLock<Arc<People>>,
     /// What recovery did when this host was opened.
     recovered: Recovered,
 }
@@ -71,6 +73,7 @@ impl Host {
             active: Mutex::new(HashSet::new()),
             unfinished: AtomicBool::new(true),
             book: RwLock::new((0, Arc::new(GrantBook::new()))),
+            people: RwLock::default(),
             recovered: Recovered::default(),
         };
         host.recovered = host.finish_leftovers();

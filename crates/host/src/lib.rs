@@ -16,6 +16,7 @@ pub mod inspect;
 mod manifest;
 mod meter;
 pub mod path;
+pub mod people;
 pub mod pinned;
 pub mod pipeline;
 pub mod program;

@@ -44,6 +44,8 @@ pub struct EncodedFact {
 pub(crate) enum Subject {
     Home,
     Grant(GrantEvent),
+    /// A principal or a key.
+    People(Box<Fact>),
     Call(ExecutionId),
 }
 
@@ -62,6 +64,7 @@ impl EncodedFact {
         let subject = match fact {
             Fact::Home(_) => Subject::Home,
             Fact::Grant(event) => Subject::Grant(event),
+            Fact::Principal(_) | Fact::Key(_) => Subject::People(Box::new(fact)),
             Fact::Call(call) => Subject::Call(call.execution),
         };
         let encoded = EncodedFact { time, json, subject };
@@ -77,8 +80,9 @@ impl EncodedFact {
         matches!(self.subject, Subject::Call(call) if call == execution)
     }
 
-    pub(crate) fn is_about_a_grant(&self) -> bool {
-        matches!(self.subject, Subject::Grant(_))
+    /// Whether the tables may yet find that it cannot be.
+    pub(crate) fn may_be_refused(&self) -> bool {
+        matches!(self.subject, Subject::Grant(_) | Subject::People(_))
     }
 
     /// Canonical JSON sorts its keys, and `fact` comes first: what is left is putting the rest

@@ -37,6 +37,8 @@ pub enum Conflict {
     Call(ExecutionId),
     #[error("grant {0} was revoked")]
     Grant(GrantId),
+    #[error("principals or keys were changed by another process")]
+    People,
     #[error("state key `{0}` was changed by another call")]
     Key(String),
     #[error("`{resource}` is being published by execution {by}")]

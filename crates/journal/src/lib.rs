@@ -26,5 +26,6 @@ pub use entry::Entry;
 pub use error::{AppendError, Conflict, JournalError};
 pub use sqlite::SqliteStore;
 pub use store::{
-    Appended, Batch, CallFilter, Expect, GrantRow, Guard, Head, KeyChange, Store, StoredEntry,
+    Appended, Batch, CallFilter, Expect, GrantRow, Guard, Head, KeyChange, People, Store,
+    StoredEntry,
 };

@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use countersign_model::event::Fact;
 use countersign_model::record::CallSummary;
 use countersign_model::{
-    Digest, ExecutionId, Failure, Grant, GrantId, Lifecycle, Principal, Timestamp, ToolId,
+    Digest, ExecutionId, Failure, Grant, GrantId, KeyBook, Lifecycle, Principal, Timestamp, ToolId,
 };
 
 use crate::entry::Entry;
@@ -51,6 +51,8 @@ pub enum Expect {
         events: u32,
     },
     GrantLive(GrantId),
+    /// Nobody has changed principals or keys since: whatever was decided from that version holds.
+    PeopleAt(u64),
     KeyIs {
         key: String,
         digest: Option<Digest>,
@@ -113,6 +115,13 @@ pub struct GrantRow {
     pub revoked_at: Option<Timestamp>,
 }
 
+/// Principals and keys, and the version of the journal's that they show.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct People {
+    pub version: u64,
+    pub book: KeyBook,
+}
+
 /// Which calls to list, newest first.
 #[derive(Debug, Clone, Default)]
 pub struct CallFilter {
@@ -157,6 +166,10 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// Changes whenever a grant is issued or revoked.
     fn grants_version(&self) -> Result<u64, JournalError>;
     fn grants(&self) -> Result<Vec<GrantRow>, JournalError>;
+
+    /// Changes whenever something happens to a principal or a key; 0 if nothing ever has.
+    fn people_version(&self) -> Result<u64, JournalError>;
+    fn people(&self) -> Result<People, JournalError>;
 
     /// A small value that the facts of a call pin by digest, checked against it.
     fn payload(

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 
 use countersign_model::event::{CallFact, Fact, GrantEvent, HomeEvent};
 use countersign_model::state::next;
-use countersign_model::{CallState, Digest, ExecutionId, GrantId};
+use countersign_model::{CallState, Digest, ExecutionId, GrantId, KeyBook};
 use serde::Serialize;
 
 use crate::checkpoint::{Checkpoint, CheckpointError, VerifierKey};
@@ -97,6 +97,7 @@ struct Story {
     open: HashMap<ExecutionId, CallState>,
     ended: HashSet<ExecutionId>,
     grants: HashSet<GrantId>,
+    people: KeyBook,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -251,6 +252,7 @@ impl Verifier {
             Fact::Home(event) => self.check_home(entry.seq, event),
             _ if entry.seq == 0 => Err("the first entry must make the home".to_owned()),
             Fact::Grant(event) => self.story.grant(event),
+            Fact::Principal(_) | Fact::Key(_) => self.story.people.take_in(&entry.fact),
             Fact::Call(call) => self.story.call(call),
         };
         told.map_err(|why| Fault::Impossible { seq: entry.seq, why })

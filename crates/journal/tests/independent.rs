@@ -15,10 +15,13 @@ use std::path::Path;
 use std::process::Command;
 
 use common::{
-    call_fact, check, checkpoint_of, declared, entries, journal, key, lines, rechain,
-    signed_export, signer, stranger,
+    added, call_fact, check, checkpoint_of, created, declared, entries, journal, key, key_id,
+    key_record, key_revoked, lines, made, rechain, removed, retired, signed_export, signer,
+    stranger,
 };
-use countersign_journal::export;
+use countersign_journal::{Entry, export};
+use countersign_model::event::Fact;
+use countersign_model::{KeyRecord, KeyScope};
 
 const VERIFIER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/independent_verifier.py");
 
@@ -51,6 +54,21 @@ fn accepts(dir: &Path, key: &str, export: &[u8], earlier: &[&str]) -> bool {
     output.status.success()
 }
 
+fn people() -> Vec<Fact> {
+    let next = KeyRecord { replaces: Some(key_id(2)), ..key_record(3, "agent:a", KeyScope::Call) };
+    vec![
+        added("human:ada"),
+        added("agent:a"),
+        made(key_record(1, "human:ada", KeyScope::Approve)),
+        created(2, "agent:a"),
+        made(next),
+        retired(2, 1000),
+        key_revoked(2),
+        removed("agent:a"),
+        added("agent:a"),
+    ]
+}
+
 #[test]
 fn it_accepts_what_is_genuine() {
     if !has_python() {
@@ -70,6 +88,9 @@ fn it_accepts_what_is_genuine() {
         proof[at] ^= 1;
         assert!(!accepts(dir.path(), &key, &proof, &[]), "changed proof of {seq}");
     }
+    journal.append(people());
+    let end = 40 + people().len() as u64;
+    assert!(accepts(dir.path(), &key, &journal.export(0..end), &[]), "principals and keys");
     let all = entries(&journal.export(0..40));
     let kept = checkpoint_of(&all[..21], &signer());
     assert!(accepts(dir.path(), &key, &journal.export(15..30), &[&kept]));
@@ -108,6 +129,26 @@ fn it_refuses_what_is_not() {
     impossible[12].fact = call_fact(900, declared());
     impossible[13].fact = call_fact(900, declared());
     refuses("impossible", &signed_export(&rechain(impossible), &signer()), &[]);
+    let approve = made(key_record(9, "agent:a", KeyScope::Approve));
+    let stolen =
+        KeyRecord { replaces: Some(key_id(1)), ..key_record(9, "agent:a", KeyScope::Call) };
+    for (what, fact) in [
+        ("added twice", added("agent:a")),
+        ("removed without being there", removed("agent:b")),
+        ("made twice", created(1, "human:ada")),
+        ("a key for nobody", created(9, "agent:b")),
+        ("a machine that approves", approve),
+        ("a stolen key", made(stolen)),
+        ("an unknown key revoked", key_revoked(9)),
+        ("an unknown key retired", retired(9, 1)),
+        ("a longer life", retired(1, 3_600_001)),
+    ] {
+        let mut told = all.clone();
+        for fact in people().into_iter().chain([fact]) {
+            told.push(Entry { fact, ..all[1].clone() });
+        }
+        refuses(what, &signed_export(&rechain(told), &signer()), &[]);
+    }
     let kept = checkpoint_of(&all, &signer());
     refuses("rollback", &signed_export(&all[..11], &signer()), &[&kept]);
     let mut forked = all;

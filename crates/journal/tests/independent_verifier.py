@@ -194,6 +194,7 @@ def root_from_path(leaf, index, size, path):
 class Story:
     def __init__(self, key):
         self.key, self.calls, self.grants = key, {}, set()
+        self.principals, self.keys = set(), {}
 
     def tell(self, seq, fact):
         (kind, what), = fact.items()
@@ -207,11 +208,38 @@ class Story:
             grant = data["grant"]["id"] if event == "issued" else data["grant"]
             need((event == "issued") != (grant in self.grants), "an impossible grant")
             self.grants.add(grant)
+        elif kind == "principal":
+            (event, data), = what.items()
+            there = data["principal"] in self.principals
+            need(event in ("added", "removed"), "an unknown fact")
+            need((event == "added") != there, "an impossible principal")
+            (self.principals.add if event == "added" else self.principals.remove)(data["principal"])
+        elif kind == "key":
+            (event, data), = what.items()
+            self.tell_key(event, data)
         else:
             need(kind == "call", "an unknown fact")
             (event, data), = what["event"].items()
             call = what["execution"]
             self.calls[call] = self.next(self.calls.get(call), event, data)
+
+    def tell_key(self, event, data):
+        need(event in ("created", "retired", "revoked"), "an unknown fact")
+        if event == "created":
+            key, who = data["key"], data["key"]["principal"]
+            need(key["id"] not in self.keys, "a key is made twice")
+            need(who in self.principals, "a key for nobody")
+            human = who.startswith("human:")
+            need(human or not {"admin", "approve"} & set(key["scopes"]), "a machine approves")
+            old = key.get("replaces")
+            need(old is None or self.keys.get(old, [None])[0] == who, "a stolen key")
+            self.keys[key["id"]] = [who, key["expiresAt"]]
+            return
+        need(data["key"] in self.keys, "a key that was never made")
+        if event == "retired":
+            key = self.keys[data["key"]]
+            need(data["expiresAt"] <= key[1], "a key that lasts longer than it was made for")
+            key[1] = data["expiresAt"]
 
     @staticmethod
     def next(state, event, data):

@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
-use ed25519_dalek::VerifyingKey;
+use ed25519_dalek::{Signature, Signer as _, SigningKey, VerifyingKey};
 use serde::{Deserialize, Serialize};
 
-use crate::digest::Digest;
+use crate::digest::{Digest, canonical_json};
 use crate::error::Failure;
+use crate::grant::GrantSignature;
 use crate::id::KeyId;
 use crate::principal::Principal;
 use crate::time::Timestamp;
@@ -120,7 +121,30 @@ pub struct KeyRecord {
     pub verifier: PublicKey,
 }
 
+/// Keeps these signatures apart from every other use of the same key.
+const DOMAIN: &[u8] = b"countersign-key-record-v1\n";
+
 impl KeyRecord {
+    /// The home's word that it made this key, as for a grant: whoever can write to the database but
+    /// has not the home's key cannot make one.
+    pub fn sign(&self, authority: &SigningKey) -> Result<GrantSignature, Failure> {
+        let message = self.signed_bytes().ok_or_else(|| {
+            Failure::validation("KEY_UNSIGNABLE", "the key's times are too far away to sign")
+        })?;
+        Ok(GrantSignature::from_bytes(authority.sign(&message).to_bytes()))
+    }
+
+    pub fn is_genuine(&self, signature: &GrantSignature, authority: &VerifyingKey) -> bool {
+        let signature = Signature::from_bytes(signature.as_bytes());
+        self.signed_bytes().is_some_and(|m| authority.verify_strict(&m, &signature).is_ok())
+    }
+
+    fn signed_bytes(&self) -> Option<Vec<u8>> {
+        let exact = self.created_at.is_exact() && self.expires_at.is_exact();
+        let json = exact.then(|| canonical_json(self).ok())??;
+        Some([DOMAIN, &json].concat())
+    }
+
     /// A scope that this key's principal can never have.
     pub fn forbidden_scope(&self) -> Option<KeyScope> {
         let machine = !self.principal.is_human();

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Failure;
 use crate::event::Fact;
+use crate::grant::GrantSignature;
 use crate::id::KeyId;
 use crate::key::{KeyRecord, KeyScope};
 use crate::people::{KeyEvent, PrincipalEvent, PrincipalRecord};
@@ -24,6 +25,7 @@ pub struct HeldKey {
     pub record: KeyRecord,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revoked_at: Option<Timestamp>,
+    pub signature: GrantSignature,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +53,11 @@ impl KeyStatus {
 }
 
 impl HeldKey {
+    /// A key as it was made.
+    pub fn new(record: KeyRecord, signature: GrantSignature) -> Self {
+        HeldKey { expires_at: record.expires_at, record, revoked_at: None, signature }
+    }
+
     pub fn status(&self, now: Timestamp) -> KeyStatus {
         match self {
             // A revocation counts at once, whatever the clocks say.
@@ -95,6 +102,13 @@ impl KeyBook {
         KeyBook { principals: principals.collect(), keys: keys.collect() }
     }
 
+    /// The book without keys that the home has not signed: they count as absent.
+    #[must_use]
+    pub fn genuine(mut self, authority: &VerifyingKey) -> Self {
+        self.keys.retain(|_, key| key.record.is_genuine(&key.signature, authority));
+        self
+    }
+
     /// Takes in one fact; those about other things change nothing. Says why if it cannot have
     /// happened, and then nothing has changed.
     pub fn take_in(&mut self, fact: &Fact) -> Result<(), String> {
@@ -136,10 +150,9 @@ impl KeyBook {
 
     fn key_event(&mut self, event: &KeyEvent) -> Result<(), String> {
         match event {
-            KeyEvent::Created { key } => {
+            KeyEvent::Created { key, signature } => {
                 self.check_possible(key)?;
-                let (expires_at, record) = (key.expires_at, key.clone());
-                self.keys.insert(key.id, HeldKey { expires_at, record, revoked_at: None });
+                self.keys.insert(key.id, HeldKey::new(key.clone(), *signature));
             }
             KeyEvent::Retired { expires_at, key, .. } => {
                 let held = self.known(key)?;

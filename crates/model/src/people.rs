@@ -4,6 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::grant::GrantSignature;
 use crate::id::KeyId;
 use crate::key::KeyRecord;
 use crate::principal::Principal;
@@ -34,14 +35,11 @@ pub enum PrincipalEvent {
 pub enum KeyEvent {
     Created {
         key: KeyRecord,
+        /// By the home, over the whole record.
+        signature: GrantSignature,
     },
     /// A rotation leaves the old key good for a while yet, and no longer.
-    Retired {
-        at: Timestamp,
-        by: Principal,
-        expires_at: Timestamp,
-        key: KeyId,
-    },
+    Retired { at: Timestamp, by: Principal, expires_at: Timestamp, key: KeyId },
     Revoked {
         at: Timestamp,
         by: Principal,

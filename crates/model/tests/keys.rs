@@ -15,10 +15,10 @@ use countersign_model::enrol::{
 };
 use countersign_model::event::Fact;
 use countersign_model::{
-    KeyBook, KeyEvent, KeyId, KeyRecord, KeyScope, KeyStatus, Principal, PrincipalEvent, Timestamp,
-    Token,
+    HeldKey, KeyBook, KeyEvent, KeyId, KeyRecord, KeyScope, KeyStatus, Principal, PrincipalEvent,
+    Timestamp, Token,
 };
-use ed25519_dalek::Signer as _;
+use ed25519_dalek::{Signer as _, SigningKey};
 use proptest::prelude::*;
 
 const NOW: Timestamp = Timestamp::from_millis(1_770_653_101_000);
@@ -66,8 +66,13 @@ fn removed(principal: &str) -> Fact {
     Fact::Principal(PrincipalEvent::Removed { at: NOW, by, principal, reason: None })
 }
 
+fn home() -> SigningKey {
+    SigningKey::from_bytes(&[1; 32])
+}
+
 fn created(key: KeyRecord) -> Fact {
-    Fact::Key(KeyEvent::Created { key })
+    let signature = key.sign(&home()).unwrap();
+    Fact::Key(KeyEvent::Created { key, signature })
 }
 
 fn revoked(n: u64, at: i64) -> Fact {
@@ -262,6 +267,22 @@ fn an_approver_signs_with_a_key_that_the_book_can_check() {
     assert_eq!(book.approver(&key_id(7), NOW).unwrap_err().code, "KEY_UNKNOWN");
 }
 
+/// What a thief with write access to the database, but without the home's key, could do.
+#[test]
+fn keys_that_the_home_did_not_sign_are_absent() {
+    let stranger = SigningKey::from_bytes(&[2; 32]);
+    let mine = two().get(&key_id(1)).unwrap().clone();
+    let mut longer = mine.clone();
+    longer.record.expires_at = NOW.plus_millis(20 * HOUR);
+    let mut other = mine.clone();
+    other.signature = other.record.sign(&stranger).unwrap();
+    let authority = home().verifying_key();
+    for (key, genuine) in [(mine, true), (longer, false), (other, false)] {
+        let book = KeyBook::from_records(two().principals().cloned(), [key]).genuine(&authority);
+        assert_eq!(book.authenticate(&token(1), NOW).is_ok(), genuine);
+    }
+}
+
 /// Fields stand in the order of their names, so that any writer puts them down canonically.
 #[test]
 fn facts_are_canonical_as_they_are_written() {
@@ -320,9 +341,8 @@ proptest! {
         let mut forged = Vec::new();
         for fact in &facts {
             let _ = book.take_in(fact);
-            if let Fact::Key(KeyEvent::Created { key }) = fact {
-                let (expires_at, record) = (key.expires_at, key.clone());
-                forged.push(countersign_model::HeldKey { expires_at, record, revoked_at: None });
+            if let Fact::Key(KeyEvent::Created { key, signature }) = fact {
+                forged.push(HeldKey::new(key.clone(), *signature));
             }
         }
         let now = NOW.plus_millis(hours * HOUR);

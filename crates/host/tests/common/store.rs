@@ -6,8 +6,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use countersign_journal::{
-    AppendError, Appended, Batch, CallFilter, GrantRow, Head, JournalError, SqliteStore, Store,
-    StoredEntry,
+    AppendError, Appended, Batch, CallFilter, GrantRow, Head, JournalError, People, SqliteStore,
+    Store, StoredEntry,
 };
 use countersign_model::event::Fact;
 use countersign_model::record::CallSummary;
@@ -202,6 +202,14 @@ impl Store for TestStore {
 
     fn grants(&self) -> Result<Vec<GrantRow>, JournalError> {
         self.inner.grants()
+    }
+
+    fn people_version(&self) -> Result<u64, JournalError> {
+        self.inner.people_version()
+    }
+
+    fn people(&self) -> Result<People, JournalError> {
+        self.inner.people()
     }
 
     fn payload(

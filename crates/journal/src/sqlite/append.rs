@@ -2,10 +2,11 @@
 
 use std::ops::Range;
 
-use countersign_model::event::GrantEvent;
+use countersign_model::event::{Fact, GrantEvent};
 use countersign_model::{Digest, ExecutionId};
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 
+use super::people;
 use super::prepared::{Prepared, PreparedCall};
 use super::queue::Job;
 use super::rows::{self, HeadRow};
@@ -185,6 +186,11 @@ impl<'c> Writer<'c> {
                     return Err(Conflict::Grant(*grant).into());
                 }
             }
+            Expect::PeopleAt(version) => {
+                if people::version(self.transaction)? != *version {
+                    return Err(Conflict::People.into());
+                }
+            }
             Expect::KeyIs { key, digest } => {
                 if rows::key_digest(self.transaction, key)? != *digest {
                     return Err(Conflict::Key(key.clone()).into());
@@ -209,6 +215,7 @@ impl<'c> Writer<'c> {
         *hash = sealed.hash;
         match &fact.subject {
             Subject::Grant(event) => self.put_grant(event),
+            Subject::People(fact) => self.put_people(fact, seq + 1),
             _ => Ok(()),
         }
     }
@@ -232,6 +239,14 @@ impl<'c> Writer<'c> {
             }
         }
         Ok(())
+    }
+
+    /// `version` is the journal's size with this fact in it, so it only grows.
+    fn put_people(&self, fact: &Fact, version: u64) -> Result<(), JournalError> {
+        let before = people::book(self.transaction)?;
+        let mut after = before.clone();
+        after.take_in(fact).map_err(JournalError::Unrecordable)?;
+        people::put(self.transaction, &before, &after, version)
     }
 
     fn change_key(&self, change: &KeyChange) -> Result<(), JournalError> {

@@ -1,6 +1,7 @@
 //! The embedded store: one SQLite file in WAL mode, safe for several processes at once.
 
 mod append;
+mod people;
 mod prepared;
 mod queue;
 mod rows;
@@ -25,7 +26,7 @@ use self::trust::Trusted;
 use crate::checkpoint::NoteSigner;
 use crate::error::{AppendError, JournalError};
 use crate::merkle::{self, NodeSource, node_hash};
-use crate::store::{Appended, Batch, CallFilter, GrantRow, Head, Store, StoredEntry};
+use crate::store::{Appended, Batch, CallFilter, GrantRow, Head, People, Store, StoredEntry};
 
 /// How many entries are fetched at a time when a range is walked.
 const PAGE: u64 = 1024;
@@ -284,6 +285,18 @@ impl Store for SqliteStore {
             let mut statement =
                 connection.prepare_cached("SELECT body, revoked_at FROM grants ORDER BY id")?;
             collect(&mut statement.query([])?, rows::grant)
+        })
+    }
+
+    fn people_version(&self) -> Result<u64, JournalError> {
+        self.read(people::version)
+    }
+
+    fn people(&self) -> Result<People, JournalError> {
+        self.read(|connection| {
+            // One snapshot: a key must not be seen without its principal.
+            let snapshot = connection.unchecked_transaction()?;
+            Ok(People { version: people::version(&snapshot)?, book: people::book(&snapshot)? })
         })
     }
 

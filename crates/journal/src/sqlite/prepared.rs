@@ -49,9 +49,9 @@ impl Prepared {
         })
     }
 
-    /// Whether it says something that only the tables can judge: a grant that may be there already,
-    /// a path that may be claimed twice.
+    /// Whether it says something that only the tables can judge: a grant or a key that may be there
+    /// already, a path that may be claimed twice.
     pub(super) fn may_be_refused(&self) -> bool {
-        !self.claims.is_empty() || self.facts.iter().any(|fact| fact.is_about_a_grant())
+        !self.claims.is_empty() || self.facts.iter().any(|fact| fact.may_be_refused())
     }
 }

@@ -181,7 +181,7 @@ pub(super) fn to_json<T: Serialize>(value: &T) -> Result<Vec<u8>, JournalError> 
     serde_json::to_vec(value).map_err(|e| JournalError::Internal(e.to_string()))
 }
 
-fn from_json<T: DeserializeOwned>(bytes: &[u8], what: &str) -> Result<T, JournalError> {
+pub(super) fn from_json<T: DeserializeOwned>(bytes: &[u8], what: &str) -> Result<T, JournalError> {
     serde_json::from_slice(bytes)
         .map_err(|e| JournalError::Corrupt(format!("{what} cannot be read: {e}")))
 }

@@ -4,7 +4,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
 
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use crate::error::JournalError;
 
@@ -12,7 +12,9 @@ use crate::error::JournalError;
 const APPLICATION_ID: i32 = 0x4353_474e;
 /// Readers of the same major version understand each other; a minor version only adds.
 const MAJOR: i32 = 1;
-const MINOR: i32 = 0;
+const MINOR: i32 = 1;
+/// The minor version that brought principals and keys.
+const PEOPLE: i32 = 1;
 
 /// How long to wait for another process to finish its commit.
 const BUSY: Duration =
@@ -48,12 +50,23 @@ CREATE TABLE keys (key TEXT PRIMARY KEY, digest BLOB NOT NULL, value BLOB NOT NU
 CREATE TABLE claims (resource TEXT PRIMARY KEY, call BLOB NOT NULL) WITHOUT ROWID;
 ";
 
+/// What minor versions have added. A journal without it is one in which none of it ever happened:
+/// readers take it as empty, and whoever writes next makes the tables.
+///
+/// `principals` and `key_records` are caches of the journal, `versions` says when they changed.
+const ADDED: &str = "
+CREATE TABLE IF NOT EXISTS versions (name TEXT PRIMARY KEY, version INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS principals (name TEXT PRIMARY KEY, body BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS key_records (id BLOB PRIMARY KEY, body BLOB NOT NULL) WITHOUT ROWID;
+";
+
 pub(crate) fn create(path: &Path) -> Result<Connection, JournalError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
     let mut connection = Connection::open_with_flags(path, flags | no_mutex())?;
     tune(&connection)?;
     let transaction = connection.transaction()?;
     transaction.execute_batch(TABLES)?;
+    transaction.execute_batch(ADDED)?;
     transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
     transaction.pragma_update(None, "user_version", (MAJOR << 16) | MINOR)?;
     transaction.commit()?;
@@ -62,10 +75,39 @@ pub(crate) fn create(path: &Path) -> Result<Connection, JournalError> {
 
 pub(crate) fn open_writer(path: &Path) -> Result<Connection, JournalError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE;
-    let connection = Connection::open_with_flags(path, flags | no_mutex())?;
+    let mut connection = Connection::open_with_flags(path, flags | no_mutex())?;
     tune(&connection)?;
     check_format(&connection)?;
+    upgrade(&mut connection)?;
     Ok(connection)
+}
+
+/// Brings a journal of an older minor version up to ours. Asked again under the write lock, because
+/// another process may have done it meanwhile; what a newer one made is left alone.
+fn upgrade(connection: &mut Connection) -> Result<(), JournalError> {
+    if minor(connection)? >= MINOR {
+        return Ok(());
+    }
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    if minor(&transaction)? < MINOR {
+        transaction.execute_batch(ADDED)?;
+        transaction.pragma_update(None, "user_version", (MAJOR << 16) | MINOR)?;
+    }
+    Ok(transaction.commit()?)
+}
+
+/// Whether the journal is young enough to have tables of principals and keys. Asked of the version
+/// and not of the tables: a table that should be there and is not is no empty table.
+pub(super) fn has_people(connection: &Connection) -> Result<bool, JournalError> {
+    Ok(minor(connection)? >= PEOPLE)
+}
+
+fn minor(connection: &Connection) -> Result<i32, JournalError> {
+    Ok(version(connection)? & 0xffff)
+}
+
+fn version(connection: &Connection) -> Result<i32, JournalError> {
+    Ok(connection.pragma_query_value(None, "user_version", |r| r.get(0))?)
 }
 
 pub(crate) fn open_reader(path: &Path) -> Result<Connection, JournalError> {
@@ -128,7 +170,7 @@ fn tune(connection: &Connection) -> Result<(), JournalError> {
 
 fn check_format(connection: &Connection) -> Result<(), JournalError> {
     let application: i32 = connection.pragma_query_value(None, "application_id", |r| r.get(0))?;
-    let version: i32 = connection.pragma_query_value(None, "user_version", |r| r.get(0))?;
+    let version = version(connection)?;
     if application != APPLICATION_ID {
         return Err(JournalError::Corrupt("it is not a Countersign journal".to_owned()));
     }

@@ -21,8 +21,9 @@ use countersign_model::event::{
 };
 use countersign_model::record::{CallRecord, CallSummary};
 use countersign_model::{
-    Capability, Digest, ExecutionId, Failure, Grant, GrantBody, GrantId, HomeId, HostId,
-    ResourceLimits, Scope, Timestamp, TransactionId,
+    Capability, Digest, ExecutionId, Failure, Grant, GrantBody, GrantId, HomeId, HostId, KeyEvent,
+    KeyId, KeyRecord, KeyScope, PrincipalEvent, ResourceLimits, Scope, Timestamp, Token,
+    TransactionId,
 };
 use ed25519_dalek::SigningKey;
 use tempfile::TempDir;
@@ -87,6 +88,56 @@ pub(crate) fn issued(n: u64) -> Fact {
 pub(crate) fn revoked(n: u64) -> Fact {
     let by = "human:ada".parse().unwrap();
     Fact::Grant(GrantEvent::Revoked { grant: grant_id(n), by, at: NOW, reason: None })
+}
+
+pub(crate) fn key_id(n: u64) -> KeyId {
+    KeyId::from_uuid(uuid(n))
+}
+
+pub(crate) fn added(principal: &str) -> Fact {
+    let (at, by, principal) = (NOW, "human:ada".parse().unwrap(), principal.parse().unwrap());
+    Fact::Principal(PrincipalEvent::Added { at, by, description: None, principal })
+}
+
+pub(crate) fn removed(principal: &str) -> Fact {
+    let (at, by, principal) = (NOW, "human:ada".parse().unwrap(), principal.parse().unwrap());
+    Fact::Principal(PrincipalEvent::Removed { at, by, principal, reason: None })
+}
+
+pub(crate) fn key_record(n: u64, principal: &str, scope: KeyScope) -> KeyRecord {
+    let token = Token::new(key_id(n), [3; 32]);
+    KeyRecord {
+        created_at: NOW,
+        created_by: "human:ada".parse().unwrap(),
+        expires_at: NOW.plus_millis(3_600_000),
+        hash: token.hash(),
+        id: token.id(),
+        principal: principal.parse().unwrap(),
+        replaces: None,
+        scopes: [scope].into(),
+        tenant: None,
+        verifier: token.verifier(),
+    }
+}
+
+pub(crate) fn created(n: u64, principal: &str) -> Fact {
+    made(key_record(n, principal, KeyScope::Call))
+}
+
+pub(crate) fn made(key: KeyRecord) -> Fact {
+    let signature = key.sign(signer().signing_key()).unwrap();
+    Fact::Key(KeyEvent::Created { key, signature })
+}
+
+pub(crate) fn key_revoked(n: u64) -> Fact {
+    let (at, by) = (NOW, "human:ada".parse().unwrap());
+    Fact::Key(KeyEvent::Revoked { at, by, key: key_id(n), reason: None })
+}
+
+pub(crate) fn retired(n: u64, millis: i64) -> Fact {
+    let (at, by) = (NOW, "human:ada".parse().unwrap());
+    let expires_at = NOW.plus_millis(millis);
+    Fact::Key(KeyEvent::Retired { at, by, expires_at, key: key_id(n) })
 }
 
 pub(crate) fn declared() -> CallEvent {
