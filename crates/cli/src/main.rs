@@ -4,6 +4,7 @@ mod bench;
 mod commands;
 mod exit;
 mod gateway;
+mod key_file;
 mod lifecycle;
 mod live;
 mod output_file;

@@ -60,6 +60,12 @@ impl Ui {
         writeln!(anstream::stdout(), "{text}").map_err(Stop::Output)
     }
 
+    /// What is not the result itself, for whoever sits at the terminal.
+    pub(crate) fn note(self, text: impl fmt::Display) {
+        // The result counts, and it was written.
+        let _ = writeln!(anstream::stderr(), "{}", wrap(&text.to_string(), 0));
+    }
+
     /// One JSON document.
     pub(crate) fn json(self, value: &impl Serialize) -> Done {
         let text = serde_json::to_string_pretty(value)

@@ -8,10 +8,10 @@ use countersign_host::Home;
 use countersign_host::inspect::verify_home;
 use countersign_journal::verify::Verified;
 use countersign_journal::{JournalError, StoredEntry, VerifierKey, export};
-use countersign_model::Failure;
 use countersign_model::audit::AuditEvent;
 use countersign_model::event::{CallFact, Fact, GrantEvent};
 use countersign_model::record::CallFold;
+use countersign_model::{Failure, KeyEvent, PrincipalEvent};
 use serde_json::{Value, json};
 
 use super::execution::{FilterArgs, find};
@@ -194,6 +194,13 @@ fn subject(fact: &Fact) -> String {
         Fact::Home(_) => "this home".to_owned(),
         Fact::Grant(GrantEvent::Issued { grant }) => format!("grant {}", grant.body.id),
         Fact::Grant(GrantEvent::Revoked { grant, .. }) => format!("grant {grant}"),
+        Fact::Principal(
+            PrincipalEvent::Added { principal, .. } | PrincipalEvent::Removed { principal, .. },
+        ) => format!("principal {principal}"),
+        Fact::Key(KeyEvent::Created { key, .. }) => format!("key {}", key.id),
+        Fact::Key(KeyEvent::Retired { key, .. } | KeyEvent::Revoked { key, .. }) => {
+            format!("key {key}")
+        }
         Fact::Call(call) => format!("execution {}", call.execution),
     }
 }

@@ -7,6 +7,8 @@ mod doctor;
 mod execution;
 mod grant;
 mod init;
+mod key;
+mod principal;
 mod quickstart;
 mod recover;
 mod sandbox;
@@ -31,6 +33,10 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Grant(grant::GrantCommand),
     #[command(subcommand)]
+    Principal(principal::PrincipalCommand),
+    #[command(subcommand)]
+    Key(key::KeyCommand),
+    #[command(subcommand)]
     Execution(execution::ExecutionCommand),
     #[command(subcommand)]
     Audit(audit::AuditCommand),
@@ -52,6 +58,8 @@ impl Command {
             Command::Call(args) => call::run(context, args),
             Command::Tool(command) => tool::run(context, command),
             Command::Grant(command) => grant::run(context, command),
+            Command::Principal(command) => principal::run(context, command),
+            Command::Key(command) => key::run(context, command),
             Command::Execution(command) => execution::run(context, command),
             Command::Audit(command) => audit::run(context, command),
             Command::Stats(args) => stats::run(context, &args),

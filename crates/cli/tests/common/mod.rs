@@ -154,6 +154,9 @@ pub(crate) fn clean(mut command: Command) -> Command {
     for name in ["COUNTERSIGN_HOME", "COUNTERSIGN_AS", "COUNTERSIGN_LOG", "NO_COLOR"] {
         command.env_remove(name);
     }
+    for name in ["COUNTERSIGN_KEY", "COUNTERSIGN_KEY_FILE"] {
+        command.env_remove(name);
+    }
     for name in ["CLICOLOR_FORCE", "CLICOLOR", "LOGNAME"] {
         command.env_remove(name);
     }
