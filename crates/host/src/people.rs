@@ -202,7 +202,7 @@ impl Host {
 
     fn created(&self, key: &KeyRecord) -> Result<Fact, Failure> {
         let signature = key.sign(self.home.authority.signing_key())?;
-        Ok(Fact::Key(KeyEvent::Created { key: key.clone(), signature }))
+        Ok(Fact::Key(KeyEvent::Created { key: Box::new(key.clone()), signature }))
     }
 
     fn new_token(&self) -> Result<Token, Failure> {

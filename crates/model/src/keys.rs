@@ -152,7 +152,7 @@ impl KeyBook {
         match event {
             KeyEvent::Created { key, signature } => {
                 self.check_possible(key)?;
-                self.keys.insert(key.id, HeldKey::new(key.clone(), *signature));
+                self.keys.insert(key.id, HeldKey::new((**key).clone(), *signature));
             }
             KeyEvent::Retired { expires_at, key, .. } => {
                 let held = self.known(key)?;

@@ -34,7 +34,7 @@ pub enum PrincipalEvent {
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
 pub enum KeyEvent {
     Created {
-        key: KeyRecord,
+        key: Box<KeyRecord>,
         /// By the home, over the whole record.
         signature: GrantSignature,
     },

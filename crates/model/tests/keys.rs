@@ -72,7 +72,7 @@ fn home() -> SigningKey {
 
 fn created(key: KeyRecord) -> Fact {
     let signature = key.sign(&home()).unwrap();
-    Fact::Key(KeyEvent::Created { key, signature })
+    Fact::Key(KeyEvent::Created { key: Box::new(key), signature })
 }
 
 fn revoked(n: u64, at: i64) -> Fact {
@@ -342,7 +342,7 @@ proptest! {
         for fact in &facts {
             let _ = book.take_in(fact);
             if let Fact::Key(KeyEvent::Created { key, signature }) = fact {
-                forged.push(HeldKey::new(key.clone(), *signature));
+                forged.push(HeldKey::new((**key).clone(), *signature));
             }
         }
         let now = NOW.plus_millis(hours * HOUR);

@@ -126,7 +126,7 @@ pub(crate) fn created(n: u64, principal: &str) -> Fact {
 
 pub(crate) fn made(key: KeyRecord) -> Fact {
     let signature = key.sign(signer().signing_key()).unwrap();
-    Fact::Key(KeyEvent::Created { key, signature })
+    Fact::Key(KeyEvent::Created { key: Box::new(key), signature })
 }
 
 pub(crate) fn key_revoked(n: u64) -> Fact {
