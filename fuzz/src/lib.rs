@@ -11,7 +11,7 @@ use countersign_model::event::{
     Authorized, CallEvent, CallFact, Declared, Fact, GrantEvent, HomeEvent,
 };
 use countersign_model::{
-    Capability, Digest, ExecutionId, Failure, Grant, GrantBody, GrantId, HomeId, Scope, Timestamp,
+    Capability, Digest, ExecutionId, Failure, Grant, GrantBody, GrantId, HomeId, SandboxMode, Scope, Timestamp,
 };
 use ed25519_dalek::SigningKey;
 
@@ -114,7 +114,10 @@ fn call(n: u8, event: CallEvent) -> Fact {
 
 fn declared() -> CallEvent {
     CallEvent::Declared(Declared {
+        chain: Vec::new(),
         files: None,
+        mode: SandboxMode::default(),
+        toolset: None,
         tool: "file.read".parse().unwrap(),
         version: "1.0.0".parse().unwrap(),
         declaration: Digest::of(b"declaration"),
@@ -149,7 +152,14 @@ fn story() -> Vec<Fact> {
         authority_key: key().to_string(),
     };
     let error = Failure::timeout("TIMEOUT", "took “too” long\n");
-    let authorized = Authorized { attempt: 1, capabilities: vec![], grants: vec![] };
+    let authorized = Authorized {
+        approval: None,
+        attempt: 1,
+        capabilities: vec![],
+        facts: None,
+        grants: vec![],
+        verdict: None,
+    };
     vec![
         Fact::Home(created),
         Fact::Grant(GrantEvent::Issued { grant: grant() }),

@@ -9,6 +9,8 @@ pub(crate) enum Exit {
     ToolFailed,
     Invalid,
     Denied,
+    /// People were asked, and have not agreed: not yet, not in time, or not at all.
+    Waiting,
     LimitReached,
     CannotEnforce,
     Unknown,
@@ -24,6 +26,7 @@ impl Exit {
             Exit::ToolFailed => 1,
             Exit::Invalid => 2,
             Exit::Denied => 3,
+            Exit::Waiting => 4,
             Exit::LimitReached => 5,
             Exit::CannotEnforce => 6,
             Exit::Unknown => 7,
@@ -39,6 +42,8 @@ impl Exit {
             "CANNOT_ENFORCE" | "RUNTIME_UNAVAILABLE" | "SANDBOX_FAILED" => {
                 return Exit::CannotEnforce;
             }
+            "APPROVAL_REQUIRED" | "APPROVAL_REFUSED" | "APPROVAL_EXPIRED"
+            | "APPROVAL_WITHDRAWN" | "APPROVAL_VOID" => return Exit::Waiting,
             "PUBLISH_PENDING" => return Exit::Unknown,
             // No limit of anybody's: something of ours was killed or broke.
             "SANDBOX_LOST" => return Exit::Internal,

@@ -34,6 +34,16 @@ pub(crate) fn acting_key(args: &KeyArgs) -> Result<Option<Token>, Failure> {
     text.to_str().unwrap_or_default().trim().parse().map(Some)
 }
 
+impl KeyArgs {
+    /// The key that was named, for a command that needs one.
+    pub(crate) fn token(&self) -> Result<Token, Failure> {
+        acting_key(self)?.ok_or_else(|| {
+            Failure::validation("KEY_MISSING", "no key was named")
+                .hint("name a file with --key-file or COUNTERSIGN_KEY_FILE, or set COUNTERSIGN_KEY")
+        })
+    }
+}
+
 /// An empty variable is none.
 fn set(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())

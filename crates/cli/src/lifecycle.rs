@@ -2,9 +2,11 @@
 
 use countersign_host::Home;
 use countersign_model::effect::{Effect, Payload};
-use countersign_model::event::{CallEvent, Connection, Declared, Fact, Started};
+use countersign_model::event::{
+    Asked, Authorized, CallEvent, Connection, Declared, Denied, Fact, Started,
+};
 use countersign_model::record::CallSummary;
-use countersign_model::{Failure, Lifecycle, ResourceLimits, Timestamp};
+use countersign_model::{Failure, Lifecycle, ResourceLimits, Timestamp, Verdict};
 
 use crate::ui::{BOLD, DIM, Done, Ui, WARN, bytes, inert, paint, state_style, wrap};
 
@@ -67,13 +69,20 @@ fn title(call: &CallSummary) -> String {
 fn print_step(ui: Ui, event: &CallEvent, at: Timestamp, start: Timestamp, detail: Detail) -> Done {
     let after = paint(DIM, format!("+{} ms", at.millis_since(start)));
     let Some(state) = event.leads_to() else {
-        return effects(ui, event);
+        return match event {
+            CallEvent::Asked(asked) => below(ui, &asked_text(asked)),
+            CallEvent::Approved(consent) => {
+                let why = because(consent.reason.as_deref());
+                below(ui, &format!("{} agreed{why}", consent.by))
+            }
+            event => effects(ui, event),
+        };
     };
     let style = state_style(state);
     let head = format!("  {} {}", paint(style, mark(state)), paint(style, format!("{state:<11}")));
     ui.line(wrap(&format!("{head} {} {after}", explain(event)), MARGIN - 2))?;
     match event {
-        CallEvent::Failed { error } | CallEvent::Denied { error } => details(ui, error),
+        CallEvent::Failed { error } | CallEvent::Denied(Denied { error, .. }) => details(ui, error),
         CallEvent::Started(started) => sandbox(ui, started, detail),
         CallEvent::RolledBack(back) => {
             connections(ui, &back.connections)?;
@@ -163,10 +172,18 @@ fn explain(event: &CallEvent) -> String {
         CallEvent::Declared(declared) => explain_declared(declared),
         CallEvent::Validated {} => "the input fits the tool's schema".to_owned(),
         CallEvent::Failed { error }
-        | CallEvent::Denied { error }
+        | CallEvent::Denied(Denied { error, .. })
         | CallEvent::Aborted { error } => reason(error),
+        CallEvent::Refused(consent) => {
+            format!("{} refused{}", consent.by, because(consent.reason.as_deref()))
+        }
+        CallEvent::Withdrawn(withdrawn) => {
+            format!("{} withdrew it{}", withdrawn.by, because(withdrawn.reason.as_deref()))
+        }
+        // They change no state, and are told of beside the one they happen in.
+        CallEvent::Asked(_) | CallEvent::Approved(_) => String::new(),
         CallEvent::Authorized(decision) if decision.capabilities.is_empty() => {
-            "the tool needs no capability".to_owned()
+            format!("the tool needs no capability{}", rules(decision))
         }
         CallEvent::Authorized(decision) => {
             let names: Vec<_> = decision.capabilities.iter().map(|c| c.as_str()).collect();
@@ -176,7 +193,8 @@ fn explain(event: &CallEvent) -> String {
             } else {
                 String::new()
             };
-            format!("{} by grant {}{again}", names.join(", "), grants.join(", "))
+            let rules = rules(decision);
+            format!("{} by grant {}{rules}{again}", names.join(", "), grants.join(", "))
         }
         CallEvent::Started(started) => explain_started(started),
         CallEvent::Committed(_) => String::new(),
@@ -203,6 +221,28 @@ fn explain(event: &CallEvent) -> String {
             format!("{}; {proof}{retry}", reason(&back.error))
         }
     }
+}
+
+/// The rules that let a call run.
+fn rules(decision: &Authorized) -> String {
+    let rules = decision.verdict.as_ref().map(Verdict::rules).unwrap_or_default();
+    match rules.is_empty() {
+        true => String::new(),
+        false => format!("; policy {}", inert(&rules.join(", "))),
+    }
+}
+
+fn because(reason: Option<&str>) -> String {
+    reason.map(|reason| format!(": {}", inert(reason))).unwrap_or_default()
+}
+
+fn asked_text(asked: &Asked) -> String {
+    let people = match asked.approvers {
+        1 => "a human".to_owned(),
+        n => format!("{n} humans"),
+    };
+    let shown = asked.subject.digest.short();
+    format!("waits for {people}, until {}; shown {shown}", asked.expires_at)
 }
 
 fn explain_declared(declared: &Declared) -> String {

@@ -8,6 +8,7 @@ mod key_file;
 mod lifecycle;
 mod live;
 mod output_file;
+mod plain;
 mod plan_text;
 mod sandbox;
 mod signals;

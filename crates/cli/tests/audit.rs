@@ -537,13 +537,9 @@ fn a_long_list_that_cannot_be_finished_is_cut() {
     let bench = Bench::new();
     let host = countersign_host::Host::open(&bench.home()).unwrap();
     for number in 0..200 {
-        let outcome = host.call(countersign_host::CallCommand {
-            tool: "text.digest".parse().unwrap(),
-            input: json!({"text": number.to_string()}).to_string().into_bytes(),
-            principal: "agent:a".parse().unwrap(),
-            root: None,
-            cancel: countersign_host::Cancel::default(),
-        });
+        let input = json!({"text": number.to_string()}).to_string().into_bytes();
+        let (tool, by) = ("text.digest".parse().unwrap(), "agent:a".parse().unwrap());
+        let outcome = host.call(countersign_host::CallCommand::new(tool, input, by));
         outcome.unwrap().result.unwrap();
     }
     drop(host);

@@ -411,14 +411,15 @@ fn the_quickstart_shows_every_ending_and_can_be_repeated() {
     // A machine that cannot contain programs says so, and the tour goes on.
     match second["calls"][3]["error"]["code"].as_str() {
         None => {
-            assert_eq!(states[3..], ["COMPLETED", "ROLLED_BACK"]);
-            assert_eq!(second["calls"][3]["output"], json!({"words": 3}));
+            assert_eq!(states[3..5], ["COMPLETED", "ROLLED_BACK"]);
+            assert_eq!(second["calls"][3]["output"], json!({"words": 4}));
             assert_eq!(second["calls"][4]["error"]["code"], "TIME_LIMIT");
             assert!(first.contains("/etc/shadow: No such file"), "{first}");
         }
         Some("CANNOT_ENFORCE") => assert!(first.contains("countersign doctor"), "{first}"),
         Some(other) => panic!("{other}: {second:#}"),
     }
+    assert_eq!(states[states.len() - 2..], ["VALIDATED", "COMPLETED"], "asked, and approved");
     assert_eq!(second["calls"][1]["error"]["code"], "GRANT_OUT_OF_SCOPE");
     assert_eq!(second["calls"][2]["error"]["code"], "OUTPUT_INVALID");
     assert_eq!(fs::read_to_string(&note).unwrap(), "Water the plants.\n");
@@ -428,7 +429,7 @@ fn the_quickstart_shows_every_ending_and_can_be_repeated() {
     // What it says to type next works, word for word, in a shell.
     let commands: Vec<&str> =
         first.lines().skip_while(|line| *line != "Next, try:").skip(1).collect();
-    assert_eq!(commands.len(), 8, "{commands:#?}");
+    assert_eq!(commands.len(), 9, "{commands:#?}");
     let script = format!("set -e\n{}\n", commands.join("\n"));
     let typed = output(clean(Command::new("sh")).args(["-c", &script]).current_dir(bench.ws()));
     assert_eq!(typed.code, 0, "{script}\n{typed:#?}");

@@ -128,7 +128,11 @@ fn benches() -> Option<(Bench, Server)> {
         println!("skipped: there is no python3 in /usr/bin");
         return None;
     }
-    Bench::for_programs().map(|bench| (bench, Server::start()))
+    let bench = Bench::for_programs()?;
+    // Ports of a test are not those of HTTPS, and a bare connection asks a human by default.
+    let policy = "permit (principal, action, resource);";
+    fs::write(bench.home().join("policy/default.cedar"), policy).unwrap();
+    Some((bench, Server::start()))
 }
 
 fn connection<'c>(list: &'c Value, protocol: &str, host: &str) -> &'c Value {

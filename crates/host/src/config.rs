@@ -1,10 +1,12 @@
 //! `countersign.toml`. Every key has a default; a key that is not known is an error, because a
 //! misspelt limit is a limit that does not hold.
 
+use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
-use countersign_model::Failure;
 use countersign_model::json::JsonLimits;
+use countersign_model::{Failure, ToolId, Verdict};
+use countersign_policy::Rule;
 use serde::Deserialize;
 
 /// What `countersign init` writes: the defaults, explained.
@@ -13,11 +15,47 @@ pub const DEFAULT: &str = include_str!("../countersign.default.toml");
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
+    pub approval: ApprovalConfig,
     pub input: InputConfig,
     pub network: NetworkConfig,
+    pub policy: PolicyConfig,
     pub retry: RetryConfig,
     pub sandbox: SandboxConfig,
+    /// Named sets of tools, by id or as `file.*`.
+    pub toolsets: BTreeMap<String, Vec<String>>,
 }
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PolicyConfig {
+    /// A short form of policies, for those who do not want to write Cedar yet.
+    pub rules: Vec<Rule>,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ApprovalConfig {
+    /// How long people may take, unless a rule says otherwise.
+    pub expire_after_hours: u32,
+}
+
+impl Default for ApprovalConfig {
+    fn default() -> Self {
+        ApprovalConfig { expire_after_hours: 24 }
+    }
+}
+
+impl ApprovalConfig {
+    /// How long people may take to answer, in milliseconds.
+    pub(crate) fn patience_ms(self, verdict: &Verdict) -> i64 {
+        let default = u64::from(self.expire_after_hours) * 3_600_000;
+        let asked = verdict.expires_after_ms.unwrap_or(default).min(MOST_PATIENCE_MS);
+        i64::try_from(asked).unwrap_or(i64::MAX)
+    }
+}
+
+/// Nobody remembers a question for longer than this.
+const MOST_PATIENCE_MS: u64 = 366 * 24 * 3_600_000;
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -82,6 +120,18 @@ fn can_be_shown(path: &Path) -> bool {
     path.is_absolute() && plain && !taken && path != Path::new("/")
 }
 
+fn is_pattern(pattern: &str) -> bool {
+    let id = pattern.strip_suffix(".*").map(|family| format!("{family}.x"));
+    id.as_deref().unwrap_or(pattern).parse::<ToolId>().is_ok()
+}
+
+fn is_match(pattern: &str, tool: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(family) => tool.starts_with(family),
+        None => tool == pattern,
+    }
+}
+
 impl Config {
     pub fn load(path: &Path) -> Result<Self, Failure> {
         let invalid = |why: String| {
@@ -101,8 +151,33 @@ impl Config {
         Ok(config)
     }
 
+    /// Whether a toolset holds a tool. One that does not exist holds nothing, and is a mistake.
+    pub(crate) fn toolset_has(&self, toolset: &str, tool: &ToolId) -> Result<bool, Failure> {
+        let patterns = self.toolsets.get(toolset).ok_or_else(|| {
+            let known: Vec<_> = self.toolsets.keys().map(String::as_str).collect();
+            let hint = match known.is_empty() {
+                true => {
+                    "name toolsets in countersign.toml, such as `coding = [\"file.*\"]`".to_owned()
+                }
+                false => format!("toolsets are {}", known.join(", ")),
+            };
+            Failure::validation("TOOLSET_UNKNOWN", format!("there is no toolset `{toolset}`"))
+                .hint(hint)
+        })?;
+        Ok(patterns.iter().any(|pattern| is_match(pattern, tool.as_str())))
+    }
+
     fn check(&self) -> Result<(), String> {
+        for (name, patterns) in &self.toolsets {
+            if let Some(bad) = patterns.iter().find(|pattern| !is_pattern(pattern)) {
+                return Err(format!(
+                    "the toolset `{name}` names `{bad}`; name tools such as `file.read`, or `file.*`"
+                ));
+            }
+        }
+
         let bounds = [
+            ("approval.expire_after_hours", self.approval.expire_after_hours.into(), 1, 8_784),
             ("input.max_bytes", self.input.max_bytes as u64, 1, MAX_INPUT_BYTES as u64),
             ("input.max_depth", self.input.max_depth as u64, 1, MAX_INPUT_DEPTH as u64),
             ("retry.max_retries", self.retry.max_retries.into(), 0, MAX_RETRIES.into()),
@@ -143,10 +218,23 @@ mod tests {
     }
 
     #[test]
+    fn toolsets_hold_tools_by_name_and_by_family() {
+        let config = load("[toolsets]\ncoding = [\"file.*\", \"text.digest\"]\n").unwrap();
+        let has = |tool: &str| config.toolset_has("coding", &tool.parse().unwrap()).unwrap();
+        assert!(has("file.read") && has("file.read.all") && has("text.digest"));
+        assert!(!has("files.read") && !has("text.digest.more") && !has("state.get"));
+        let unknown = config.toolset_has("codnig", &"file.read".parse().unwrap()).unwrap_err();
+        assert_eq!(unknown.code, "TOOLSET_UNKNOWN");
+    }
+
+    #[test]
     fn mistakes_are_named() {
         for (text, named) in [
             ("[input]\nmax_byte = 1\n", "max_byte"),
             ("[inputs]\n", "inputs"),
+            ("[toolsets]\na = [\"file*\"]\n", "`file*`"),
+            ("[approval]\nexpire_after_hours = 0\n", "between 1 and"),
+            ("[[policy.rules]]\nname = \"x\"\ntoll = \"*\"\n", "toll"),
             ("[retry]\nmax_retries = 99\n", "between 0 and 10"),
             ("[input]\nmax_bytes = \"1M\"\n", "max_bytes"),
             ("[sandbox]\nshow = [\"opt\"]\n", "`opt`"),

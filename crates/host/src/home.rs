@@ -11,6 +11,7 @@ use countersign_model::digest::Hasher;
 use countersign_model::effect::Payload;
 use countersign_model::event::{Fact, HomeEvent};
 use countersign_model::{ExecutionId, Failure, HomeId};
+use countersign_policy::DEFAULT_POLICY;
 
 use crate::builtin;
 use crate::clock::Clock;
@@ -96,6 +97,11 @@ impl Home {
 
     pub fn tools(&self) -> PathBuf {
         Layout(&self.path).tools()
+    }
+
+    /// Where policies stand.
+    pub fn policy(&self) -> PathBuf {
+        Layout(&self.path).policy()
     }
 
     pub(crate) fn hosts(&self) -> PathBuf {
@@ -191,6 +197,9 @@ impl Layout<'_> {
     fn tools(self) -> PathBuf {
         self.0.join("tools")
     }
+    fn policy(self) -> PathBuf {
+        self.0.join("policy")
+    }
     fn state(self) -> PathBuf {
         self.0.join("state")
     }
@@ -216,8 +225,8 @@ impl Layout<'_> {
         self.key_dir().join("journal.key")
     }
     /// Directories that hold what nobody else may see or change.
-    pub(crate) fn private(self) -> [PathBuf; 5] {
-        [self.tools(), self.state(), self.blobs(), self.hosts(), self.key_dir()]
+    pub(crate) fn private(self) -> [PathBuf; 6] {
+        [self.tools(), self.policy(), self.state(), self.blobs(), self.hosts(), self.key_dir()]
     }
     fn authority_key(self) -> PathBuf {
         self.key_dir().join("authority.key")
@@ -229,10 +238,13 @@ fn build(path: &Path, clock: &dyn Clock) -> Result<(), JournalError> {
     // Inputs, old file contents and private keys live here: nobody else may look.
     let mut private = DirBuilder::new();
     private.mode(0o700).recursive(true);
-    for directory in [layout.tools(), layout.blobs(), layout.hosts(), layout.key_dir()] {
+    for directory in
+        [layout.tools(), layout.policy(), layout.blobs(), layout.hosts(), layout.key_dir()]
+    {
         private.create(directory)?;
     }
     write_synced(&layout.config(), config::DEFAULT)?;
+    write_synced(&layout.policy().join("default.cedar"), DEFAULT_POLICY)?;
     for (name, text) in builtin::DECLARATIONS {
         write_synced(&layout.tools().join(name), text)?;
     }

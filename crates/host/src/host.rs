@@ -13,6 +13,7 @@ use crate::backends::Backends;
 use crate::builtin;
 use crate::clock::{Clock, SystemClock};
 use crate::home::Home;
+use crate::policies::Shelf;
 use crate::recovery::Recovered;
 use crate::registry::{Handlers, Registry};
 use crate::resources::Resources;
@@ -35,6 +36,7 @@ pub struct Host {
     unfinished: AtomicBool,
     /// The grants, and the version of the journal's grants that they show.
     pub(crate) book: RwLock<(u64, Arc<GrantBook>)>,
+    pub(crate) shelf: Shelf,
     /// Principals and keys, likewise.
     pub(crate) people: RwLock<Arc<People>>,
     /// What recovery did when this host was opened.
@@ -72,6 +74,7 @@ impl Host {
             announcing: Mutex::new(()),
             active: Mutex::new(HashSet::new()),
             unfinished: AtomicBool::new(true),
+            shelf: Shelf::default(),
             book: RwLock::new((0, Arc::new(GrantBook::new()))),
             people: RwLock::default(),
             recovered: Recovered::default(),

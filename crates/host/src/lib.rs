@@ -3,26 +3,31 @@
 //! No sockets and no terminal: front doors parse what they receive into a [`CallCommand`] and
 //! render the [`Outcome`].
 
+pub mod approvals;
 pub mod backends;
 pub mod builtin;
 mod caches;
 pub mod clock;
 pub mod config;
+mod facts;
 pub mod grants;
 pub mod home;
 pub mod host;
 mod inert;
 pub mod inspect;
 mod manifest;
+pub mod memory;
 mod meter;
 pub mod path;
 pub mod people;
 pub mod pinned;
 pub mod pipeline;
+pub mod policies;
 pub mod program;
 mod publish;
 mod recorder;
 pub mod recovery;
+pub mod refusal;
 pub mod registry;
 mod resources;
 pub mod root;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use countersign_journal::{AppendError, Batch, Conflict, JournalError, presence};
 use countersign_model::event::{
-    CallEvent, Committed, Completed, Fact, RolledBack, Usage, WriteSet,
+    CallEvent, CallFact, Committed, Completed, Declared, Fact, RolledBack, Usage, WriteSet,
 };
 use countersign_model::record::{CallRecord, CallSummary};
 use countersign_model::state::Running;
@@ -75,7 +75,9 @@ impl Host {
     fn abandoned(&self) -> Result<Vec<CallSummary>, Failure> {
         let mut abandoned = Vec::new();
         for call in self.home.store.open_calls()? {
-            if !self.is_at_work(call.host, call.execution)? {
+            // One that waits for people is nobody's, and that is how it should be.
+            let has_begun = !matches!(call.state, Lifecycle::Declared | Lifecycle::Validated);
+            if has_begun && !self.is_at_work(call.host, call.execution)? {
                 abandoned.push(call);
             }
         }
@@ -131,7 +133,7 @@ impl Host {
         recovered.note(recorder.summary(), finished)
     }
 
-    fn fold(&self, execution: ExecutionId) -> Result<Option<CallRecord>, Failure> {
+    pub(crate) fn fold(&self, execution: ExecutionId) -> Result<Option<CallRecord>, Failure> {
         let entries = self.home.store.call_entries(execution)?;
         let facts = entries.iter().filter_map(|stored| match &stored.entry.fact {
             Fact::Call(call) => Some((stored.entry.time, &call.event)),
@@ -140,6 +142,16 @@ impl Host {
         CallRecord::fold(execution, facts).map_err(|error| {
             Failure::state("JOURNAL_CORRUPT", format!("execution {execution}: {error}"))
         })
+    }
+
+    /// How a call began.
+    pub(crate) fn declared(&self, execution: ExecutionId) -> Result<Declared, Failure> {
+        let entries = self.home.store.call_entries(execution)?;
+        let first = entries.into_iter().next().map(|stored| stored.entry.fact);
+        match first {
+            Some(Fact::Call(CallFact { event: CallEvent::Declared(declared), .. })) => Ok(declared),
+            _ => Err(Failure::state("JOURNAL_CORRUPT", format!("{execution} has no beginning"))),
+        }
     }
 
     fn complete(

@@ -3,7 +3,7 @@
 //! Metrics are not counted on the side. They are computed from the journal when asked for, so they
 //! cannot disagree with it; see [`crate::stats`].
 
-use countersign_model::event::CallEvent;
+use countersign_model::event::{CallEvent, Denied};
 use countersign_model::record::CallSummary;
 
 /// Emits one structured event for a fact about a call.
@@ -17,7 +17,7 @@ pub(crate) fn emit(event: &CallEvent, call: &CallSummary) {
         CallEvent::Authorized(decision) => {
             tracing::info!(target: "countersign::call", %execution, %tool, %state, attempt = decision.attempt, grants = decision.grants.len(), "authorised");
         }
-        CallEvent::Denied { error } => {
+        CallEvent::Denied(Denied { error, .. }) => {
             tracing::warn!(target: "countersign::call", %execution, %tool, %state, principal = %call.principal, code = %error.code, "authorisation denied");
         }
         CallEvent::Aborted { error } => {
@@ -29,7 +29,17 @@ pub(crate) fn emit(event: &CallEvent, call: &CallSummary) {
         CallEvent::RolledBack(back) => {
             tracing::warn!(target: "countersign::call", %execution, %tool, %state, code = %back.error.code, restored = back.restored(), retry = back.retry.is_some(), "rolled back");
         }
+        CallEvent::Refused(consent) => {
+            tracing::warn!(target: "countersign::call", %execution, %tool, %state, by = %consent.by, "refused");
+        }
+        CallEvent::Withdrawn(withdrawn) => {
+            tracing::info!(target: "countersign::call", %execution, %tool, %state, by = %withdrawn.by, "withdrawn");
+        }
+        CallEvent::Approved(consent) => {
+            tracing::info!(target: "countersign::call", %execution, %tool, %state, by = %consent.by, "approved");
+        }
         CallEvent::Declared(_)
+        | CallEvent::Asked(_)
         | CallEvent::Validated {}
         | CallEvent::Started(_)
         | CallEvent::Committed(_) => {

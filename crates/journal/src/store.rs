@@ -131,6 +131,8 @@ pub struct CallFilter {
     pub since: Option<Timestamp>,
     pub until: Option<Timestamp>,
     pub limit: Option<u64>,
+    /// Only calls that have not ended.
+    pub open: bool,
 }
 
 pub trait Store: Send + Sync + fmt::Debug {

@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::capability::Capability;
 use crate::digest::Digest;
 use crate::error::Failure;
+use crate::facts::SafetyTier;
 use crate::id::ToolId;
 use crate::json::{JsonLimits, parse_strict};
 use crate::lint::{Finding, lint};
@@ -40,6 +41,9 @@ pub struct Declaration {
     pub deterministic: bool,
     pub idempotent: bool,
     pub runtime: Runtime,
+    /// What it does to data, as its author says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub safety_tier: Option<SafetyTier>,
 }
 
 /// What one call may use. Time is in milliseconds, memory and files are in bytes.

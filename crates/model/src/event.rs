@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use semver::Version;
 use serde::{Deserialize, Serialize};
 
+use crate::approval::Consent;
 use crate::capability::Capability;
 use crate::declaration::ResourceLimits;
 use crate::digest::{CanonicalError, Digest, canonical_json};
@@ -15,9 +16,11 @@ use crate::effect::{Artifact, Effect, Payload};
 use crate::error::Failure;
 use crate::grant::Grant;
 use crate::id::{ExecutionId, GrantId, HomeId, HostId, ToolId, TransactionId};
+use crate::mode::SandboxMode;
 use crate::people::{KeyEvent, PrincipalEvent};
 use crate::principal::Principal;
 use crate::time::Timestamp;
+use crate::verdict::Verdict;
 
 /// One fact about one subject. Each journal entry holds exactly one.
 #[expect(clippy::large_enum_variant, reason = "almost every fact is about a call")]
@@ -82,13 +85,25 @@ pub enum GrantEvent {
 pub enum CallEvent {
     Declared(Declared),
     Validated {},
-    Failed { error: Failure },
+    Failed {
+        error: Failure,
+    },
+    /// Policy asks for people's consent. The call waits, and costs nothing while it does.
+    Asked(Asked),
+    /// One of them agreed.
+    Approved(Consent),
+    /// One of them did not, which ends it.
+    Refused(Consent),
+    /// Whoever asked does not want it any more.
+    Withdrawn(Withdrawn),
     Authorized(Authorized),
-    Denied { error: Failure },
+    Denied(Denied),
     Started(Started),
     Committed(Committed),
     Completed(Completed),
-    Aborted { error: Failure },
+    Aborted {
+        error: Failure,
+    },
     RolledBack(RolledBack),
 }
 
@@ -97,12 +112,16 @@ impl CallEvent {
         match self {
             CallEvent::Declared(_)
             | CallEvent::Validated {}
+            | CallEvent::Asked(_)
+            | CallEvent::Approved(_)
+            | CallEvent::Refused(_)
+            | CallEvent::Withdrawn(_)
             | CallEvent::Authorized(_)
             | CallEvent::Started(_)
             | CallEvent::Committed(_)
             | CallEvent::Completed(_) => true,
             CallEvent::Failed { .. }
-            | CallEvent::Denied { .. }
+            | CallEvent::Denied(_)
             | CallEvent::Aborted { .. }
             | CallEvent::RolledBack(_) => false,
         }
@@ -113,26 +132,77 @@ impl CallEvent {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Declared {
+    /// On whose behalf the principal asks, nearest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub chain: Vec<Principal>,
     pub declaration: Digest,
     /// Digest of a program's own files, which are pinned like its declaration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub files: Option<Digest>,
     pub input: Payload,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub mode: SandboxMode,
     pub principal: Principal,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub root: Option<String>,
     pub tool: ToolId,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub toolset: Option<String>,
     pub version: Version,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+fn is_default(mode: &SandboxMode) -> bool {
+    *mode == SandboxMode::default()
+}
+
+/// People are asked. What they are shown is kept beside the facts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Asked {
+    /// How many different people must agree.
+    pub approvers: u32,
+    pub expires_at: Timestamp,
+    /// The canonical JSON of [`crate::approval::Subject`]; its digest is what they sign.
+    pub subject: Payload,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Withdrawn {
+    pub by: Principal,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// A capability or a policy said no, or nobody said yes in time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Denied {
+    pub error: Failure,
+    /// What policy had to go by; none when the call did not get that far.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub facts: Option<Payload>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<Verdict>,
 }
 
 /// Every capability that the tool requires is granted, in scope and unexpired.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Authorized {
+    /// The digest of what people agreed to, if they were asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<Digest>,
     /// Counts from 1; every retry is authorised again.
     pub attempt: u32,
     pub capabilities: Vec<Capability>,
+    /// What policy had to go by, as canonical JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub facts: Option<Payload>,
     pub grants: Vec<GrantId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<Verdict>,
 }
 
 /// A transaction is open and the tool is about to run.
@@ -288,7 +358,10 @@ pub struct Usage {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::approval::Answer;
     use crate::effect::Image;
+    use crate::grant::GrantSignature;
+    use crate::verdict::{Decision, Question, Reason, RuleEffect};
 
     fn plain_events() -> Vec<CallEvent> {
         let digest = Digest::of(b"x");
@@ -296,21 +369,59 @@ mod tests {
         let image = Image { digest, mode: 0o644, size: 9 };
         let (key, path) = ("k/é".to_owned(), "a \"b\"\u{7f}\u{1}/\u{10000}".to_owned());
         let id = "019a7c3e-0000-7000-8000-000000000001";
+        let consent = Consent {
+            answer: Answer::Yes,
+            at: Timestamp::from_millis(6),
+            by: "human:c".parse().unwrap(),
+            key: id.parse().unwrap(),
+            reason: Some(path.clone()),
+            signature: GrantSignature::from_bytes([3; 64]),
+            subject: digest,
+        };
         vec![
             CallEvent::Declared(Declared {
+                chain: vec!["human:b".parse().unwrap()],
                 declaration: digest,
                 files: Some(digest),
                 input: payload,
+                mode: SandboxMode::RepoWrite,
                 principal: "agent:a".parse().unwrap(),
                 root: Some(path.clone()),
                 tool: "file.read".parse().unwrap(),
+                toolset: Some("é".to_owned()),
                 version: Version::new(1, 2, 3),
             }),
             CallEvent::Validated {},
+            CallEvent::Asked(Asked {
+                approvers: 2,
+                expires_at: Timestamp::from_millis(5),
+                subject: payload,
+            }),
+            CallEvent::Approved(consent.clone()),
+            CallEvent::Refused(consent),
+            CallEvent::Withdrawn(Withdrawn {
+                by: "agent:a".parse().unwrap(),
+                reason: Some(path.clone()),
+            }),
             CallEvent::Authorized(Authorized {
+                approval: Some(digest),
                 attempt: 2,
                 capabilities: Capability::ALL.to_vec(),
+                facts: Some(payload),
                 grants: vec![id.parse().unwrap()],
+                verdict: Some(Verdict {
+                    approvers: 2,
+                    decision: Decision::RequireApproval,
+                    expires_after_ms: Some(7),
+                    policy: digest,
+                    reasons: vec![Reason {
+                        about: Some(path.clone()),
+                        effect: RuleEffect::Forbid,
+                        question: Question::InvokeUnattended,
+                        rule: Some("a/b".to_owned()),
+                        text: Some("é".to_owned()),
+                    }],
+                }),
             }),
             CallEvent::Started(Started {
                 attempt: 1,

@@ -104,29 +104,44 @@ impl CallFacts {
     }
 
     /// How much harm this call can do, given that files and state are staged and rolled back: what
-    /// cannot be undone, or is not confined, weighs more than what can be changed.
+    /// is not confined, or reaches out in ways that nobody can look into, weighs more than what is
+    /// changed or sent.
     pub fn risk(&self) -> Risk {
-        let uses = |prefix: &str| {
-            self.tool.capabilities.iter().any(|capability| capability.as_str().starts_with(prefix))
-        };
-        let changes = |capability: &Capability| {
-            let name = capability.as_str();
-            name.ends_with(".write") || name.ends_with(".delete")
-        };
         let is_confined = self.tool.runtime == RuntimeKind::Builtin || self.tool.isolation >= 2;
-        if self.mode == SandboxMode::DangerFullAccess || uses("admin.") {
-            Risk::Critical
-        } else if !self.is_reversible() || !is_confined {
-            Risk::High
-        } else if self.tool.capabilities.iter().any(changes) {
-            Risk::Medium
-        } else {
-            Risk::Low
-        }
+        let unconfined = if is_confined { Risk::Low } else { Risk::High };
+        let danger = match self.mode {
+            SandboxMode::DangerFullAccess => Risk::Critical,
+            _ => Risk::Low,
+        };
+        let capabilities = self.tool.capabilities.iter().map(|capability| staged_risk(*capability));
+        capabilities.chain([unconfined, danger]).max().unwrap_or(Risk::Low)
     }
 
     /// Whether a principal asked for this call, by itself or through others.
     pub fn is_asked_by(&self, principal: &Principal) -> bool {
         self.principal == *principal || self.chain.contains(principal)
+    }
+}
+
+/// The risk of a capability inside a transaction and a sandbox.
+fn staged_risk(capability: Capability) -> Risk {
+    use Capability as C;
+    match capability {
+        C::AdminCapabilityGrant | C::AdminCapabilityRevoke | C::AdminToolInstall => Risk::Critical,
+        C::NetworkTcp | C::NetworkUdp | C::ProcessKill => Risk::High,
+        C::NetworkHttp
+        | C::NetworkHttps
+        | C::FilesystemWrite
+        | C::FilesystemDelete
+        | C::StateWrite
+        | C::StateDelete
+        | C::ProcessSignal
+        | C::SystemEnv => Risk::Medium,
+        C::FilesystemRead
+        | C::FilesystemExecute
+        | C::ProcessSpawn
+        | C::StateRead
+        | C::SystemTime
+        | C::SystemInfo => Risk::Low,
     }
 }

@@ -4,6 +4,7 @@
 //! The clock is passed in as a [`Timestamp`]; bytes come from the caller. Live code, recovery,
 //! replay and offline verification all share these rules, so they cannot drift apart.
 
+pub mod approval;
 pub mod audit;
 pub mod authorize;
 pub mod book;
@@ -37,6 +38,7 @@ pub mod time;
 pub mod token;
 pub mod verdict;
 
+pub use approval::{Answer, Consent, Subject};
 pub use authorize::{Authorization, Need, authorize};
 pub use book::{GrantBook, GrantRecord};
 pub use capability::{Capability, Risk};

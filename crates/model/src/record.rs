@@ -5,11 +5,12 @@ use std::collections::HashMap;
 use semver::Version;
 use serde::{Deserialize, Serialize};
 
+use crate::approval::Consent;
 use crate::capability::Capability;
 use crate::digest::Digest;
 use crate::effect::Payload;
 use crate::error::Failure;
-use crate::event::{CallEvent, CallFact, Declared, Usage};
+use crate::event::{Asked, CallEvent, CallFact, Declared, Denied, Usage, Withdrawn};
 use crate::id::{ExecutionId, HostId, ToolId};
 use crate::principal::Principal;
 use crate::state::{CallState, IllegalEvent, Lifecycle, next};
@@ -26,6 +27,9 @@ pub struct CallSummary {
     pub principal: Principal,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub root: Option<String>,
+    /// What people are or were asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<ApprovalSummary>,
     pub state: Lifecycle,
     pub terminal: bool,
     pub declared_at: Timestamp,
@@ -53,6 +57,35 @@ pub struct CallSummary {
     pub unknown: bool,
 }
 
+/// The line that lists of approvals work from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ApprovalSummary {
+    pub subject: Payload,
+    pub asked_at: Timestamp,
+    pub expires_at: Timestamp,
+    pub approvers: u32,
+    /// Who agreed so far.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub given: Vec<Principal>,
+}
+
+impl ApprovalSummary {
+    fn new(at: Timestamp, asked: &Asked) -> Self {
+        ApprovalSummary {
+            subject: asked.subject,
+            asked_at: at,
+            expires_at: asked.expires_at,
+            approvers: asked.approvers,
+            given: Vec::new(),
+        }
+    }
+
+    pub fn is_enough(&self) -> bool {
+        self.given.len() >= usize::try_from(self.approvers).unwrap_or(usize::MAX)
+    }
+}
+
 /// A call as far as the journal tells it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CallRecord {
@@ -71,6 +104,7 @@ impl CallRecord {
                 declaration: declared.declaration,
                 principal: declared.principal.clone(),
                 root: declared.root.clone(),
+                approval: None,
                 state: Lifecycle::Declared,
                 terminal: false,
                 declared_at: at,
@@ -156,7 +190,26 @@ impl CallFold {
     }
 }
 
+/// A refusal is a decision: what to do about it is between people.
+fn refused(consent: &Consent) -> Failure {
+    let why = consent.reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
+    Failure::authorization("APPROVAL_REFUSED", format!("`{}` refused the call{why}", consent.by))
+        .hint("talk to them before you ask again")
+}
+
+fn withdrawn_by(withdrawn: &Withdrawn) -> Failure {
+    let why = withdrawn.reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
+    let message = format!("`{}` withdrew the call{why}", withdrawn.by);
+    Failure::authorization("APPROVAL_WITHDRAWN", message)
+        .hint("call again if it is wanted after all")
+}
+
 impl CallSummary {
+    /// Waits for people.
+    pub fn is_waiting(&self) -> bool {
+        self.state == Lifecycle::Validated && self.approval.is_some()
+    }
+
     /// Nobody can tell whether an effect took place: a human must look.
     pub fn is_unknown(&self) -> bool {
         self.unknown || !self.unsettled.is_empty()
@@ -177,7 +230,13 @@ impl CallSummary {
                 self.unsettled.clone_from(&completed.unsettled);
                 self.end(at, None);
             }
-            CallEvent::Failed { error } | CallEvent::Denied { error } => {
+            CallEvent::Asked(asked) => self.approval = Some(ApprovalSummary::new(at, asked)),
+            CallEvent::Approved(consent) => {
+                self.approval.iter_mut().for_each(|asked| asked.given.push(consent.by.clone()));
+            }
+            CallEvent::Refused(consent) => self.end(at, Some(refused(consent))),
+            CallEvent::Withdrawn(withdrawn) => self.end(at, Some(withdrawn_by(withdrawn))),
+            CallEvent::Failed { error } | CallEvent::Denied(Denied { error, .. }) => {
                 self.end(at, Some(error.clone()));
             }
             CallEvent::Aborted { error } => self.error = Some(error.clone()),

@@ -7,9 +7,10 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::approval::{Answer, Consent};
 use crate::digest::Digest;
 use crate::error::Failure;
-use crate::event::{CallEvent, Committed, Retry, Started, WriteSet};
+use crate::event::{Asked, CallEvent, Committed, Retry, Started, WriteSet};
 use crate::id::{HostId, TransactionId};
 
 /// The nine names of RFC-0001 section 3.
@@ -79,10 +80,27 @@ impl FromStr for Lifecycle {
 pub enum CallState {
     Declared,
     Validated,
-    Authorized { attempt: u32 },
-    Executing { attempt: u32, running: Running, committed: Option<Committed> },
-    Aborted { attempt: u32, running: Option<Running> },
-    RolledBack { attempt: u32, retry: Option<Retry> },
+    /// Still validated, and waiting for people.
+    Waiting {
+        asked: Asked,
+        given: Vec<Consent>,
+    },
+    Authorized {
+        attempt: u32,
+    },
+    Executing {
+        attempt: u32,
+        running: Running,
+        committed: Option<Committed>,
+    },
+    Aborted {
+        attempt: u32,
+        running: Option<Running>,
+    },
+    RolledBack {
+        attempt: u32,
+        retry: Option<Retry>,
+    },
     Completed,
     Failed,
     Denied,
@@ -130,7 +148,7 @@ impl CallState {
     pub fn lifecycle(&self) -> Lifecycle {
         match self {
             CallState::Declared => Lifecycle::Declared,
-            CallState::Validated => Lifecycle::Validated,
+            CallState::Validated | CallState::Waiting { .. } => Lifecycle::Validated,
             CallState::Authorized { .. } => Lifecycle::Authorized,
             CallState::Executing { .. } => Lifecycle::Executing,
             CallState::Aborted { .. } => Lifecycle::Aborted,
@@ -168,8 +186,34 @@ pub fn next(state: Option<CallState>, event: &CallEvent) -> Result<CallState, Il
     Ok(match (state, event) {
         (S::Declared, E::Validated {}) => S::Validated,
         (S::Declared | S::Validated, E::Failed { .. }) => S::Failed,
-        (S::Validated, E::Authorized(next)) if next.attempt == 1 => S::Authorized { attempt: 1 },
-        (S::Validated, E::Denied { .. }) => S::Denied,
+        (S::Validated, E::Authorized(next)) if next.attempt == 1 && next.approval.is_none() => {
+            S::Authorized { attempt: 1 }
+        }
+        (S::Validated | S::Waiting { .. }, E::Denied(_)) => S::Denied,
+
+        (S::Validated, E::Asked(asked)) if asked.approvers > 0 => {
+            S::Waiting { asked: asked.clone(), given: Vec::new() }
+        }
+        (S::Waiting { asked, given }, E::Approved(consent))
+            if counts(&asked, &given, consent, Answer::Yes) =>
+        {
+            let given = given.into_iter().chain([consent.clone()]).collect();
+            S::Waiting { asked, given }
+        }
+        (S::Waiting { asked, given }, E::Refused(consent))
+            if counts(&asked, &given, consent, Answer::No) =>
+        {
+            S::Denied
+        }
+        (S::Waiting { .. }, E::Withdrawn(_)) => S::Denied,
+        // Used once: from here no way leads back to waiting.
+        (S::Waiting { asked, given }, E::Authorized(next))
+            if next.attempt == 1
+                && next.approval == Some(asked.subject.digest)
+                && is_enough(&asked, &given) =>
+        {
+            S::Authorized { attempt: 1 }
+        }
 
         (S::Authorized { attempt }, E::Started(started)) if started.attempt == attempt => {
             S::Executing { attempt, running: started.into(), committed: None }
@@ -201,7 +245,7 @@ pub fn next(state: Option<CallState>, event: &CallEvent) -> Result<CallState, Il
         {
             S::Authorized { attempt: next.attempt }
         }
-        (S::RolledBack { retry: Some(_), .. }, E::Denied { .. }) => S::Denied,
+        (S::RolledBack { retry: Some(_), .. }, E::Denied(_)) => S::Denied,
         (S::RolledBack { attempt, retry: Some(_) }, E::Aborted { .. }) => {
             S::Aborted { attempt, running: None }
         }
@@ -211,6 +255,19 @@ pub fn next(state: Option<CallState>, event: &CallEvent) -> Result<CallState, Il
             return Err(IllegalEvent { state, event: event.name() });
         }
     })
+}
+
+/// Whether an answer is to what was asked, by somebody who has not answered yet.
+fn counts(asked: &Asked, given: &[Consent], consent: &Consent, answer: Answer) -> bool {
+    consent.answer == answer
+        && consent.subject == asked.subject.digest
+        && consent.at < asked.expires_at
+        && given.iter().all(|earlier| earlier.by != consent.by)
+}
+
+/// Whether as many people agreed as were asked for.
+pub fn is_enough(asked: &Asked, given: &[Consent]) -> bool {
+    given.len() >= usize::try_from(asked.approvers).unwrap_or(usize::MAX)
 }
 
 /// A planned retry is the very next attempt: none is skipped and none is run twice.
@@ -224,8 +281,12 @@ impl CallEvent {
             CallEvent::Declared(_) => "declared",
             CallEvent::Validated {} => "validated",
             CallEvent::Failed { .. } => "failed",
+            CallEvent::Asked(_) => "asked",
+            CallEvent::Approved(_) => "approved",
+            CallEvent::Refused(_) => "refused",
+            CallEvent::Withdrawn(_) => "withdrawn",
             CallEvent::Authorized(_) => "authorized",
-            CallEvent::Denied { .. } => "denied",
+            CallEvent::Denied(_) => "denied",
             CallEvent::Started(_) => "started",
             CallEvent::Committed(_) => "committed",
             CallEvent::Completed(_) => "completed",
@@ -234,16 +295,19 @@ impl CallEvent {
         }
     }
 
-    /// The state that this fact leads to; `None` for the commit point, which changes no state.
+    /// The state that this fact leads to; `None` for the commit point and for what happens while a
+    /// call waits, which change no state.
     pub fn leads_to(&self) -> Option<Lifecycle> {
         Some(match self {
             CallEvent::Declared(_) => Lifecycle::Declared,
             CallEvent::Validated {} => Lifecycle::Validated,
             CallEvent::Failed { .. } => Lifecycle::Failed,
             CallEvent::Authorized(_) => Lifecycle::Authorized,
-            CallEvent::Denied { .. } => Lifecycle::Denied,
+            CallEvent::Denied(_) | CallEvent::Refused(_) | CallEvent::Withdrawn(_) => {
+                Lifecycle::Denied
+            }
             CallEvent::Started(_) => Lifecycle::Executing,
-            CallEvent::Committed(_) => return None,
+            CallEvent::Committed(_) | CallEvent::Asked(_) | CallEvent::Approved(_) => return None,
             CallEvent::Completed(_) => Lifecycle::Completed,
             CallEvent::Aborted { .. } => Lifecycle::Aborted,
             CallEvent::RolledBack(_) => Lifecycle::RolledBack,

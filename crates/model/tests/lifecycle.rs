@@ -12,13 +12,14 @@
 use countersign_model::audit::AuditEvent;
 use countersign_model::effect::Payload;
 use countersign_model::event::{
-    Authorized, CallEvent, Committed, Completed, Declared, Enforcement, Retry, RolledBack, Started,
-    Usage, WriteSet,
+    Asked, Authorized, CallEvent, Committed, Completed, Declared, Denied, Enforcement, Retry,
+    RolledBack, Started, Usage, Withdrawn, WriteSet,
 };
 use countersign_model::record::CallRecord;
 use countersign_model::state::next;
 use countersign_model::{
-    CallState, Capability, Digest, ExecutionId, Failure, Lifecycle, ResourceLimits, Timestamp,
+    Answer, CallState, Capability, Consent, Digest, ExecutionId, Failure, GrantSignature,
+    Lifecycle, ResourceLimits, SandboxMode, Timestamp,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -35,7 +36,10 @@ fn at(millis: i64) -> Timestamp {
 
 fn declared() -> CallEvent {
     CallEvent::Declared(Declared {
+        chain: Vec::new(),
         files: None,
+        mode: SandboxMode::default(),
+        toolset: None,
         tool: "file.read".parse().unwrap(),
         version: "1.2.3".parse().unwrap(),
         declaration: Digest::of(b"declaration"),
@@ -50,8 +54,38 @@ fn failure(code: &'static str) -> Failure {
 }
 
 fn authorized(attempt: u32) -> CallEvent {
-    let capabilities = vec![Capability::FilesystemRead];
-    CallEvent::Authorized(Authorized { attempt, capabilities, grants: Vec::new() })
+    authorized_with(attempt, None)
+}
+
+fn authorized_with(attempt: u32, approval: Option<Digest>) -> CallEvent {
+    CallEvent::Authorized(Authorized {
+        approval,
+        attempt,
+        capabilities: vec![Capability::FilesystemRead],
+        facts: None,
+        grants: Vec::new(),
+        verdict: None,
+    })
+}
+
+fn asked() -> CallEvent {
+    CallEvent::Asked(Asked { approvers: 2, expires_at: at(1_000), subject: Payload::of(b"shown") })
+}
+
+fn consent(answer: Answer, by: &str, shown: &[u8], millis: i64) -> Consent {
+    Consent {
+        answer,
+        at: at(millis),
+        by: by.parse().unwrap(),
+        key: "019a7c3e-0000-7000-8000-000000000004".parse().unwrap(),
+        reason: None,
+        signature: GrantSignature::from_bytes([0; 64]),
+        subject: Digest::of(shown),
+    }
+}
+
+fn withdrawn() -> CallEvent {
+    CallEvent::Withdrawn(Withdrawn { by: "agent:x".parse().unwrap(), reason: None })
 }
 
 fn started(attempt: u32) -> CallEvent {
@@ -124,7 +158,18 @@ fn events() -> Vec<(&'static str, CallEvent)> {
         ("authorized 1", authorized(1)),
         ("authorized 2", authorized(2)),
         ("authorized 3", authorized(3)),
-        ("denied", CallEvent::Denied { error: failure("D") }),
+        ("denied", CallEvent::Denied(Denied { error: failure("D"), facts: None, verdict: None })),
+        ("asked", asked()),
+        ("approved by ann", CallEvent::Approved(consent(Answer::Yes, "human:ann", b"shown", 5))),
+        ("approved by bob", CallEvent::Approved(consent(Answer::Yes, "human:bob", b"shown", 5))),
+        ("approved for another", CallEvent::Approved(consent(Answer::Yes, "human:cy", b"x", 5))),
+        ("approved late", CallEvent::Approved(consent(Answer::Yes, "human:cy", b"shown", 1_000))),
+        ("approved with no", CallEvent::Approved(consent(Answer::No, "human:cy", b"shown", 5))),
+        ("refused", CallEvent::Refused(consent(Answer::No, "human:cy", b"shown", 5))),
+        ("refused with yes", CallEvent::Refused(consent(Answer::Yes, "human:cy", b"shown", 5))),
+        ("withdrawn", withdrawn()),
+        ("authorized by people", authorized_with(1, Some(Digest::of(b"shown")))),
+        ("authorized by others", authorized_with(1, Some(Digest::of(b"x")))),
         ("started 1", started(1)),
         ("started 2", started(2)),
         ("committed", committed()),
@@ -160,7 +205,43 @@ const TABLE: &[Row] = &[
     Row {
         state: "VALIDATED",
         after: &["declared", "validated"],
-        then: &[("failed", "FAILED"), ("authorized 1", "AUTHORIZED"), ("denied", "DENIED")],
+        then: &[
+            ("failed", "FAILED"),
+            ("authorized 1", "AUTHORIZED"),
+            ("denied", "DENIED"),
+            ("asked", "VALIDATED"),
+        ],
+    },
+    Row {
+        state: "VALIDATED, waiting",
+        after: &["declared", "validated", "asked"],
+        then: &[
+            ("approved by ann", "VALIDATED"),
+            ("approved by bob", "VALIDATED"),
+            ("refused", "DENIED"),
+            ("withdrawn", "DENIED"),
+            ("denied", "DENIED"),
+        ],
+    },
+    Row {
+        state: "VALIDATED, waiting for the second",
+        after: &["declared", "validated", "asked", "approved by ann"],
+        then: &[
+            ("approved by bob", "VALIDATED"),
+            ("refused", "DENIED"),
+            ("withdrawn", "DENIED"),
+            ("denied", "DENIED"),
+        ],
+    },
+    Row {
+        state: "VALIDATED, approved",
+        after: &["declared", "validated", "asked", "approved by ann", "approved by bob"],
+        then: &[
+            ("authorized by people", "AUTHORIZED"),
+            ("refused", "DENIED"),
+            ("withdrawn", "DENIED"),
+            ("denied", "DENIED"),
+        ],
     },
     Row {
         state: "AUTHORIZED 1",
@@ -304,6 +385,8 @@ const EDGES: &[(Lifecycle, Lifecycle)] = {
     &[
         (Declared, Validated),
         (Declared, Failed),
+        // People are asked, and agree: the call waits where it is.
+        (Validated, Validated),
         (Validated, Failed),
         (Validated, Denied),
         (Validated, Authorized),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use cedar_policy::{
-    AuthorizationError, Authorizer, Context, Decision as Answered, Request, Response,
+    AuthorizationError, Authorizer, Context, Decision as Answered, PolicySet, Request, Response,
 };
 use countersign_model::{
     CallFacts, Decision, Need, Question, Reason, Risk, RuleEffect, SandboxMode, Verdict,
@@ -112,7 +112,8 @@ impl Asker<'_> {
         context: &Context,
         tally: &mut Tally,
     ) -> bool {
-        let Some(response) = self.response(question, context) else {
+        let policies = self.slot.policies(question);
+        let Some(response) = self.response(question, policies, context) else {
             tally.block.push(broken("the question cannot be asked"));
             return false;
         };
@@ -124,18 +125,47 @@ impl Asker<'_> {
         match (permitted, question) {
             (true, _) => tally.allow.extend(said),
             (false, Question::Invoke) => tally.block.extend(said),
-            (false, Question::InvokeUnattended) => tally.ask.extend(said),
+            (false, Question::InvokeUnattended) => self.recall(about, context, said, tally),
         }
         permitted && is_fine
     }
 
-    fn response(&self, question: Question, context: &Context) -> Option<Response> {
+    /// What was remembered answers in place of a human, unless a rule wants a human every time.
+    fn recall(
+        &self,
+        about: &Option<String>,
+        context: &Context,
+        asks: Vec<Said>,
+        tally: &mut Tally,
+    ) {
+        let question = Question::InvokeUnattended;
+        let entry = |said: &Said| self.policies.entry(said.reason.rule.as_deref()?);
+        let always = asks.iter().filter_map(entry).any(|entry| entry.notes.asks_always);
+        let remembered = self.slot.remembered();
+        if always || remembered.is_empty() {
+            return tally.ask.extend(asks);
+        }
+        let Some(response) = self.response(question, remembered, context) else {
+            return tally.block.push(broken("the question cannot be asked"));
+        };
+        tally.block.extend(self.errors(question, about, &response));
+        match response.decision() {
+            Answered::Allow => tally.allow.extend(self.reasons(question, about, &response)),
+            Answered::Deny => tally.ask.extend(asks),
+        }
+    }
+
+    fn response(
+        &self,
+        question: Question,
+        policies: &PolicySet,
+        context: &Context,
+    ) -> Option<Response> {
         let names = &self.policies.names;
         let principal = names.principal(&self.facts.principal);
         let tool = names.tool(&self.facts.tool.id);
         let action = names.action(question).clone();
         let request = Request::new(principal, action, tool, context.clone(), None).ok()?;
-        let policies = self.slot.policies(question);
         Some(Authorizer::new().is_authorized(&request, policies, &self.shared.entities))
     }
 

@@ -16,6 +16,12 @@ fn attributes(capability: &str) -> (&'static str, &'static str) {
     }
 }
 
+/// The attribute that names what a need is about.
+pub(crate) fn attribute(need: &Need) -> &'static str {
+    let (one, many) = attributes(need.capability.as_str());
+    if need.every && has_wildcard(&need.resource) { many } else { one }
+}
+
 /// The words that reasons use for it.
 pub(crate) fn about(need: &Need) -> String {
     format!("{} {}", need.capability, need.resource)

@@ -66,6 +66,7 @@ pub(crate) struct Index {
 struct Indexed {
     policy: cedar_policy::Policy,
     questions: Vec<Question>,
+    is_remembered: bool,
 }
 
 #[derive(Debug, Default)]
@@ -87,11 +88,17 @@ struct Key {
 pub(crate) struct Slot {
     invoke: PolicySet,
     unattended: PolicySet,
+    /// Permits that stand for an answer that was remembered.
+    remembered: PolicySet,
     /// The principal and the tool as entities. Tools change rarely: the first one seen is kept.
     base: OnceLock<(ToolFacts, Entities)>,
 }
 
 impl Slot {
+    pub(crate) fn remembered(&self) -> &PolicySet {
+        &self.remembered
+    }
+
     pub(crate) fn policies(&self, question: Question) -> &PolicySet {
         match question {
             Question::Invoke => &self.invoke,
@@ -112,7 +119,8 @@ impl Slot {
     }
 
     fn weight(&self) -> usize {
-        self.invoke.num_of_policies() + self.unattended.num_of_policies() + 1
+        let sets = [&self.invoke, &self.unattended, &self.remembered];
+        sets.iter().map(|set| set.num_of_policies()).sum::<usize>() + 1
     }
 }
 
@@ -126,7 +134,9 @@ impl Index {
                     let who = Who::of(policy.principal_constraint());
                     let what = What::of(policy.resource_constraint());
                     by_scope.entry((who, what)).or_default().push(rules.len());
-                    rules.push(Indexed { policy, questions: entry.questions.clone() });
+                    let is_remembered = entry.notes.is_remembered && entry.is_permit();
+                    let questions = entry.questions.clone();
+                    rules.push(Indexed { policy, questions, is_remembered });
                 }
                 Err(problem) => problems.push(problem),
             }
@@ -157,12 +167,20 @@ impl Index {
 
     fn collect(&self, names: &Names, key: &Key) -> Option<Slot> {
         let found = self.candidates(names, key);
+        let asks = |rule: &&&Indexed, question| rule.questions.contains(&question);
         let set = |question| {
-            let asked = found.iter().filter(|rule| rule.questions.contains(&question));
+            let asked = found.iter().filter(|rule| asks(rule, question));
             PolicySet::from_policies(asked.map(|rule| rule.policy.clone())).ok()
         };
-        let (invoke, unattended) = (set(Question::Invoke)?, set(Question::InvokeUnattended)?);
-        Some(Slot { invoke, unattended, base: OnceLock::new() })
+        let remembered = found.iter().filter(|rule| rule.is_remembered);
+        let remembered = remembered.filter(|rule| asks(rule, Question::InvokeUnattended));
+        Some(Slot {
+            invoke: set(Question::Invoke)?,
+            unattended: set(Question::InvokeUnattended)?,
+            remembered: PolicySet::from_policies(remembered.map(|rule| rule.policy.clone()))
+                .ok()?,
+            base: OnceLock::new(),
+        })
     }
 
     fn candidates(&self, names: &Names, key: &Key) -> Vec<&Indexed> {

@@ -6,7 +6,7 @@ use countersign_model::Timestamp;
 use crate::problem::Problem;
 
 /// Every annotation that means something here or to the surfaces above.
-pub(crate) const KNOWN: [&str; 10] = [
+pub(crate) const KNOWN: [&str; 11] = [
     "approvers",
     "by",
     "description",
@@ -15,6 +15,7 @@ pub(crate) const KNOWN: [&str; 10] = [
     "id",
     "near_miss",
     "reason",
+    "remember",
     "remembered",
     "until",
 ];
@@ -28,6 +29,10 @@ const MAX_DAYS: u64 = 366;
 pub(crate) struct Notes {
     pub(crate) approvers: Option<u32>,
     pub(crate) expires_after_ms: Option<u64>,
+    /// The rule asks every time, whatever was remembered.
+    pub(crate) asks_always: bool,
+    /// The rule stands for a human's answer that was remembered.
+    pub(crate) is_remembered: bool,
     pub(crate) reason: Option<String>,
     /// The rule counts before this moment only.
     pub(crate) until: Option<Timestamp>,
@@ -47,6 +52,10 @@ impl Notes {
         if let Some(text) = policy.annotation("until") {
             notes.until = keep(parse_until(text), &mut problems);
         }
+        if let Some(text) = policy.annotation("remember") {
+            notes.asks_always = keep(parse_remember(text), &mut problems).unwrap_or_default();
+        }
+        notes.is_remembered = policy.annotation("remembered").is_some();
         notes.reason = policy.annotation("reason").filter(|r| !r.is_empty()).map(str::to_owned);
         if problems.is_empty() { Ok(notes) } else { Err(problems) }
     }
@@ -62,6 +71,14 @@ fn parse_approvers(text: &str) -> Result<u32, Problem> {
         let message = format!("@approvers(\"{text}\") is not a number of people");
         Problem::error("POLICY_APPROVERS_INVALID", message).hint("write a number from 1 to 100")
     })
+}
+
+fn parse_remember(text: &str) -> Result<bool, Problem> {
+    match text {
+        "never" => Ok(true),
+        _ => Err(Problem::error("POLICY_REMEMBER_INVALID", format!("@remember(\"{text}\")"))
+            .hint("the only word is never: the rule asks every time")),
+    }
 }
 
 fn parse_until(text: &str) -> Result<Timestamp, Problem> {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use countersign_host::inspect::verify_home;
-use countersign_host::{CallCommand, Cancel, Home, Host, SystemClock};
+use countersign_host::{CallCommand, Home, Host, SystemClock};
 use countersign_journal::verify::{Edges, Verifier};
 use countersign_model::{Failure, Principal, ToolRef};
 use serde::Serialize;
@@ -114,13 +114,8 @@ fn one_call(
     principal: &Principal,
     number: u64,
 ) -> Result<(), Failure> {
-    let outcome = host.call(CallCommand {
-        tool: tool.clone(),
-        input: format!("{{\"text\":\"{number}\"}}").into_bytes(),
-        principal: principal.clone(),
-        root: None,
-        cancel: Cancel::default(),
-    })?;
+    let input = format!("{{\"text\":\"{number}\"}}").into_bytes();
+    let outcome = host.call(CallCommand::new(tool.clone(), input, principal.clone()))?;
     outcome.result.map(|_| ())
 }
 

@@ -1,9 +1,10 @@
 use std::io::{self, Read};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 use countersign_host::{CallCommand, Cancel, Host, Outcome};
-use countersign_model::{Failure, Principal, ToolRef};
+use countersign_model::{Failure, Lifecycle, Principal, SandboxMode, ToolRef};
 use serde_json::{Value, json};
 
 use super::acting;
@@ -16,8 +17,11 @@ use crate::ui::{BOLD, DIM, Done, Ui, inert, paint, wrap};
 
 /// Call a tool
 ///
-/// Exit codes: 0 done, 1 the tool failed, 2 invalid input, 3 denied, 5 a limit was reached,
-/// 6 this machine cannot enforce what the tool needs, 7 outcome unknown, 70 internal error.
+/// Where policy asks for a human, the call waits in the journal and this command ends with exit code
+/// 4, or waits too with --wait.
+///
+/// Exit codes: 0 done, 1 the tool failed, 2 invalid input, 3 denied, 4 approval pending, refused or
+/// expired, 5 a limit was reached, 6 this machine cannot enforce what the tool needs, 7 outcome unknown, 70 internal error.
 #[derive(Debug, Args)]
 pub(crate) struct CallArgs {
     /// The tool, as id or id@version; the highest version answers when none is named
@@ -31,9 +35,25 @@ pub(crate) struct CallArgs {
     #[arg(long = "as", value_name = "PRINCIPAL", env = "COUNTERSIGN_AS")]
     principal: Option<Principal>,
 
+    /// On whose behalf, nearest first; may be repeated. None of them can approve the call
+    #[arg(long = "for", value_name = "PRINCIPAL")]
+    chain: Vec<Principal>,
+
     /// The directory that file tools work beneath
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
+
+    /// How much may change: read_only, workspace_write, repo_write or danger_full_access
+    #[arg(long, default_value_t, value_name = "MODE")]
+    mode: SandboxMode,
+
+    /// Allow only the tools of this set, which countersign.toml names
+    #[arg(long, value_name = "NAME")]
+    toolset: Option<String>,
+
+    /// Where policy asks for a human, wait for the answer
+    #[arg(long)]
+    wait: bool,
 }
 
 /// Larger inputs are refused here; everything smaller is judged, and recorded, by the host.
@@ -44,17 +64,66 @@ pub(super) fn run(context: &Context, args: CallArgs) -> Done<Exit> {
         tool: args.tool,
         input: read_input(&args.input)?,
         principal: acting(args.principal)?,
+        chain: args.chain,
+        mode: args.mode,
+        toolset: args.toolset,
         root: args.root,
         cancel: Cancel::from_flag(signals::cancelled()),
     };
     let host = sandbox::open_host(&context.home)?;
-    let outcome = host.call(command)?;
-    if context.ui.json {
-        context.ui.json(&to_json(&outcome))?;
-    } else {
-        print(context.ui, &host, &outcome)?;
+    let cancel = command.cancel.clone();
+    let mut outcome = host.call(command)?;
+    if args.wait && is_pending(&outcome) {
+        outcome = wait(context.ui, &host, &outcome, &cancel)?;
     }
-    Ok(Exit::of_outcome(&outcome))
+    report(context.ui, &host, &outcome)
+}
+
+/// Says what became of a call, and turns it into an exit code.
+pub(super) fn report(ui: Ui, host: &Host, outcome: &Outcome) -> Done<Exit> {
+    match ui.json {
+        true => ui.json(&to_json(outcome))?,
+        false => print(ui, host, outcome)?,
+    }
+    Ok(Exit::of_outcome(outcome))
+}
+
+pub(super) fn is_pending(outcome: &Outcome) -> bool {
+    matches!(&outcome.result, Err(failure) if failure.code == "APPROVAL_REQUIRED")
+}
+
+/// How often the journal is asked whether people have answered.
+const POLL: Duration = Duration::from_millis(200);
+
+/// Waits until people have answered, or nobody did in time. Whoever stops waiting leaves the call as
+/// it is: it can be resumed.
+pub(super) fn wait(ui: Ui, host: &Host, pending: &Outcome, cancel: &Cancel) -> Done<Outcome> {
+    let execution = pending.execution;
+    if !ui.json {
+        let text = format!("waiting for a human: `countersign approval show {execution}`");
+        ui.line(wrap(&paint(DIM, text), 2))?;
+    }
+    while !cancel.is_cancelled() {
+        let call = host.home().store.call(execution)?;
+        let call = call.ok_or_else(|| Failure::state("JOURNAL_CORRUPT", "the call is gone"))?;
+        match &call.approval {
+            Some(asked) if !call.terminal => {
+                if asked.is_enough() || host.clock().now() >= asked.expires_at {
+                    return Ok(host.resume(execution, cancel.clone())?);
+                }
+            }
+            _ => return Ok(ended(pending, call.error)),
+        }
+        std::thread::sleep(POLL);
+    }
+    Ok(pending.clone())
+}
+
+/// Somebody ended the call while we waited.
+fn ended(pending: &Outcome, error: Option<Failure>) -> Outcome {
+    let gone = || Failure::authorization("NOT_WAITING", "the call went on elsewhere");
+    let failure = error.unwrap_or_else(gone).of_execution(pending.execution);
+    Outcome { state: Lifecycle::Denied, result: Err(failure), ..pending.clone() }
 }
 
 fn read_input(argument: &str) -> Result<Vec<u8>, Failure> {

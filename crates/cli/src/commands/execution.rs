@@ -1,7 +1,7 @@
 mod artifacts;
 
 use clap::{Args, Subcommand};
-use countersign_host::{Clock, Home, SystemClock};
+use countersign_host::{Cancel, Clock, Home, SystemClock};
 use countersign_journal::{CallFilter, JournalError};
 use countersign_model::effect::Payload;
 use countersign_model::event::{CallEvent, Fact};
@@ -11,11 +11,13 @@ use countersign_sandbox::Plan;
 use serde_json::{Value, json};
 
 use super::When;
-use super::call::output_text;
+use super::call::{is_pending, output_text, report, wait};
 use crate::Context;
 use crate::exit::Exit;
 use crate::lifecycle::{self, Detail};
 use crate::plan_text;
+use crate::sandbox;
+use crate::signals;
 use crate::ui::{BOLD, DIM, Done, Stop, Ui, WARN, paint, state_style, width, wrap};
 
 /// Look at past calls
@@ -26,6 +28,7 @@ pub(crate) enum ExecutionCommand {
     Show(ShowArgs),
     Artifacts(artifacts::ArtifactsArgs),
     Plan(PlanArgs),
+    Resume(ResumeArgs),
 }
 
 #[derive(Debug, Args)]
@@ -65,6 +68,7 @@ impl FilterArgs {
             since: self.since.map(|when| when.before(now)),
             until: self.until.map(|when| when.before(now)),
             limit: self.limit,
+            open: false,
         }
     }
 }
@@ -76,6 +80,19 @@ pub(crate) struct ShowArgs {
     execution: String,
 }
 
+/// Run a call that people were asked about, if they agreed
+///
+/// Exit codes are those of `countersign call`.
+#[derive(Debug, Args)]
+pub(crate) struct ResumeArgs {
+    /// The execution's id, or `last`
+    execution: String,
+
+    /// Wait for the answer
+    #[arg(long)]
+    wait: bool,
+}
+
 /// Print the plan of the sandbox that a call ran in, as it was recorded
 #[derive(Debug, Args)]
 pub(crate) struct PlanArgs {
@@ -84,6 +101,9 @@ pub(crate) struct PlanArgs {
 }
 
 pub(super) fn run(context: &Context, command: ExecutionCommand) -> Done<Exit> {
+    if let ExecutionCommand::Resume(args) = &command {
+        return resume(context, args);
+    }
     let home = Home::open(&context.home)?;
     match command {
         ExecutionCommand::List(args) => list(context.ui, &home, &args.filter())?,
@@ -93,8 +113,20 @@ pub(super) fn run(context: &Context, command: ExecutionCommand) -> Done<Exit> {
             artifacts::run(context.ui, &home, &call, &args)?;
         }
         ExecutionCommand::Plan(args) => plan(context.ui, &home, &args.execution)?,
+        ExecutionCommand::Resume(_) => {}
     }
     Ok(Exit::Done)
+}
+
+fn resume(context: &Context, args: &ResumeArgs) -> Done<Exit> {
+    let host = sandbox::open_host(&context.home)?;
+    let call = find(host.home(), &args.execution)?;
+    let cancel = Cancel::from_flag(signals::cancelled());
+    let mut outcome = host.resume(call.execution, cancel.clone())?;
+    if args.wait && is_pending(&outcome) {
+        outcome = wait(context.ui, &host, &outcome, &cancel)?;
+    }
+    report(context.ui, &host, &outcome)
 }
 
 fn list(ui: Ui, home: &Home, filter: &CallFilter) -> Done {

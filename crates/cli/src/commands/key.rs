@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::{When, acting};
 use crate::Context;
 use crate::exit::Exit;
-use crate::key_file::{self, KeyArgs, acting_key};
+use crate::key_file::{self, KeyArgs};
 use crate::ui::{BAD, BOLD, DIM, Done, GOOD, Ui, WARN, paint, shown, wrap};
 
 /// Make keys, with which principals prove who they are
@@ -293,10 +293,7 @@ fn show(ui: Ui, host: &Host, id: KeyId) -> Done {
 }
 
 fn check(ui: Ui, host: &Host, args: &KeyArgs) -> Done {
-    let token = acting_key(args)?.ok_or_else(|| {
-        Failure::validation("KEY_MISSING", "no key was named")
-            .hint("name a file with --key-file or COUNTERSIGN_KEY_FILE, or set COUNTERSIGN_KEY")
-    })?;
+    let token = args.token()?;
     let now = SystemClock.now();
     let (_, record) = host.authenticate(&token, now)?;
     show(ui, host, record.id)

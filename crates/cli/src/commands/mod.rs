@@ -1,5 +1,6 @@
 //! One file per command: its arguments, whose comments are the help text, and one `run`.
 
+mod approval;
 mod audit;
 mod call;
 mod completions;
@@ -37,6 +38,8 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Key(key::KeyCommand),
     #[command(subcommand)]
+    Approval(approval::ApprovalCommand),
+    #[command(subcommand)]
     Execution(execution::ExecutionCommand),
     #[command(subcommand)]
     Audit(audit::AuditCommand),
@@ -60,6 +63,7 @@ impl Command {
             Command::Grant(command) => grant::run(context, command),
             Command::Principal(command) => principal::run(context, command),
             Command::Key(command) => key::run(context, command),
+            Command::Approval(command) => approval::run(context, command),
             Command::Execution(command) => execution::run(context, command),
             Command::Audit(command) => audit::run(context, command),
             Command::Stats(args) => stats::run(context, &args),

@@ -1,10 +1,12 @@
+mod human;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use countersign_host::grants::IssueCommand;
 use countersign_host::inspect::verify_home;
-use countersign_host::{CallCommand, Cancel, Clock, Home, Host, Outcome, SystemClock};
+use countersign_host::{CallCommand, Clock, Home, Host, Outcome, SystemClock};
 use countersign_model::scope::pattern_for;
 use countersign_model::{Capability, Failure, Grantee, Principal, Scope};
 use serde_json::{Value, json};
@@ -106,6 +108,13 @@ pub(super) fn run(context: &Context, args: &QuickstartArgs) -> Done<Exit> {
             break;
         }
     }
+    let (waiting, approved) = human::play(&host, &agent, &workspace)?;
+    for outcome in [&waiting, &approved] {
+        outcomes.push(call::to_json(outcome));
+    }
+    if !ui.json {
+        show_approval(ui, &host, &approved)?;
+    }
     let verified = verify_home(host.home(), &[], |_| {}).map_err(Failure::from)?;
     if ui.json {
         ui.json(
@@ -127,10 +136,7 @@ fn is_uncontained(failure: &Failure) -> bool {
 
 /// A second run works on what the first one made.
 fn prepare(home: &Path, workspace: &Path) -> Result<(), Failure> {
-    let unwritable = |error: std::io::Error| {
-        Failure::state("QUICKSTART_UNWRITABLE", format!("the quickstart cannot be set up: {error}"))
-            .hint("name a writable directory: countersign quickstart DIR")
-    };
+    let unwritable = |error: std::io::Error| unwritable(&error);
     fs::create_dir_all(workspace.join("private")).map_err(unwritable)?;
     fs::write(workspace.join("private/diary.md"), "Dear diary\n").map_err(unwritable)?;
     if !home.exists() {
@@ -141,7 +147,12 @@ fn prepare(home: &Path, workspace: &Path) -> Result<(), Failure> {
         path.parent().map_or(Ok(()), fs::create_dir_all).map_err(unwritable)?;
         fs::write(path, text).map_err(unwritable)?;
     }
-    Ok(())
+    human::prepare(home)
+}
+
+fn unwritable(error: &std::io::Error) -> Failure {
+    Failure::state("QUICKSTART_UNWRITABLE", format!("the quickstart cannot be set up: {error}"))
+        .hint("name a writable directory: countersign quickstart DIR")
 }
 
 fn grant_notes(host: &Host, agent: &Principal, workspace: &Path) -> Result<(), Failure> {
@@ -170,13 +181,9 @@ fn play(
     agent: &Principal,
     workspace: &Path,
 ) -> Result<Outcome, Failure> {
-    host.call(CallCommand {
-        tool: scene.tool.parse()?,
-        input: scene.input.to_string().into_bytes(),
-        principal: agent.clone(),
-        root: Some(workspace.join(scene.root)),
-        cancel: Cancel::default(),
-    })
+    let (tool, input) = (scene.tool.parse()?, scene.input.to_string().into_bytes());
+    let root = Some(workspace.join(scene.root));
+    host.call(CallCommand { root, ..CallCommand::new(tool, input, agent.clone()) })
 }
 
 fn say(ui: Ui, home: &Path) -> Done {
@@ -194,6 +201,14 @@ fn show(ui: Ui, host: &Host, scene: &Scene, outcome: &Outcome, contained: bool) 
     ui.line("")
 }
 
+fn show_approval(ui: Ui, host: &Host, approved: &Outcome) -> Done {
+    ui.line(paint(BOLD, "6. A call that a human approves"))?;
+    call::print(ui, host, approved)?;
+    let moral = "A policy asks for a human before notes/plan.md is changed. The call waited in the journal until human:demo had signed exactly what it was going to do, and then it ran, once.";
+    ui.line(wrap(&format!("{} {moral}", paint(GOOD, "→")), 0))?;
+    ui.line("")
+}
+
 fn next_steps(ui: Ui, home: &Path, workspace: &Path) -> Done {
     let program = program();
     ui.line("")?;
@@ -205,6 +220,7 @@ fn next_steps(ui: Ui, home: &Path, workspace: &Path) -> Done {
         ("tool show words.count", "what a declaration says"),
         ("sandbox explain words.count", "every step of making its sandbox"),
         ("grant list", "who may do what"),
+        ("approval show last", "what the human was shown"),
         ("audit export journal.jsonl", "a journal that anyone can verify"),
     ] {
         ui.line(format!("  {program} {command}  {}", paint(DIM, format!("# {what}"))))?;

@@ -7,10 +7,11 @@ use countersign_model::digest::canonical_json;
 use countersign_model::effect::Payload;
 use countersign_model::event::{self, CallEvent};
 use countersign_model::json::parse_strict;
-use countersign_model::{Declaration, ExecutionId, Failure, Violation};
+use countersign_model::{Declaration, Digest, ExecutionId, Failure, Violation};
 use serde_json::{Value, json};
 
 use super::{Call, CallCommand, Step};
+use crate::facts::Circumstances;
 use crate::host::Host;
 use crate::recorder::Recorder;
 use crate::registry::Implementation;
@@ -31,14 +32,16 @@ pub struct Validated<'h> {
     pub(super) call: Call<'h>,
     pub(super) asked: Arc<Asked>,
     pub(super) attempt: u32,
+    /// The digest of what people agreed to, if they were asked.
+    pub(super) approval: Option<Digest>,
 }
 
 /// What was asked, unchanged for the rest of the call's life.
 #[derive(Debug)]
-pub(super) struct Asked {
-    pub(super) input: Value,
-    pub(super) place: Place,
-    pub(super) footprint: Footprint,
+pub(crate) struct Asked {
+    pub(crate) input: Value,
+    pub(crate) place: Place,
+    pub(crate) footprint: Footprint,
 }
 
 impl<'h> Declared<'h> {
@@ -48,12 +51,22 @@ impl<'h> Declared<'h> {
         let (payload, kept) = input_payload(&command.input, &input)?;
         let root =
             command.root.as_ref().map(|path| Root::open(path, host.home.path()).map(Arc::new));
+        let policies = host.policies()?;
+        let circumstances = Circumstances {
+            chain: command.chain,
+            mode: command.mode,
+            principal: command.principal,
+            toolset: command.toolset,
+        };
         let declared = event::Declared {
+            chain: circumstances.chain.clone(),
+            mode: circumstances.mode,
+            toolset: circumstances.toolset.clone(),
             tool: tool.declaration.id.clone(),
             version: tool.declaration.version.clone(),
             declaration: tool.digest,
             files: tool.files_digest(),
-            principal: command.principal,
+            principal: circumstances.principal.clone(),
             input: payload,
             root: match (&root, command.root) {
                 (Some(Ok(root)), _) => Some(root.path().to_owned()),
@@ -63,7 +76,8 @@ impl<'h> Declared<'h> {
         let execution = ExecutionId::from_uuid(host.clock.new_id());
         let (store, clock) = (Arc::clone(&host.home.store), Arc::clone(&host.clock));
         let recorder = Recorder::begin(store, clock, execution, declared);
-        let mut call = Call { host, tool, recorder, cancel: command.cancel };
+        let cancel = command.cancel;
+        let mut call = Call { host, tool, recorder, cancel, policies, circumstances };
         if let Some(bytes) = kept {
             host.home.keep(&mut call.recorder, payload, bytes)?;
         }
@@ -83,15 +97,24 @@ impl<'h> Declared<'h> {
             }
         };
         self.call.note(CallEvent::Validated {})?;
-        let place = self.root.transpose().map(Place::new);
-        let asked = place.and_then(|place| {
-            let footprint = footprint(&self.call.tool.implementation, &input, &place)?;
-            Ok(Arc::new(Asked { input, place, footprint }))
-        });
-        match asked {
-            Ok(asked) => Ok(Validated { call: self.call, asked, attempt: 1 }),
+        let root = self.root.transpose();
+        match root.and_then(|root| self.call.look_at(input, root)) {
+            Ok(asked) => Ok(Validated { call: self.call, asked, attempt: 1, approval: None }),
             Err(error) => Err(self.call.end(CallEvent::Failed { error: error.clone() }, error)),
         }
+    }
+}
+
+impl Call<'_> {
+    /// What a call with this input will touch.
+    pub(super) fn look_at(
+        &self,
+        input: Value,
+        root: Option<Arc<Root>>,
+    ) -> Result<Arc<Asked>, Failure> {
+        let place = Place::new(root);
+        let footprint = footprint(&self.tool.implementation, &input, &place)?;
+        Ok(Arc::new(Asked { input, place, footprint }))
     }
 }
 

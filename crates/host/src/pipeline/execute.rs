@@ -7,7 +7,7 @@ use countersign_journal::{AppendError, Batch, Conflict, Expect};
 use countersign_model::digest::canonical_json;
 use countersign_model::effect::Payload;
 use countersign_model::event::{self, CallEvent, Connection, Enforcement, Usage};
-use countersign_model::{Authorization, Failure, TransactionId};
+use countersign_model::{Authorization, Digest, Failure, TransactionId};
 use countersign_sandbox::plan::Network;
 use serde_json::Value;
 
@@ -40,6 +40,7 @@ enum Means {
 /// An open transaction: everything that commit and rollback need.
 #[derive(Debug)]
 pub(super) struct Open {
+    pub(super) approval: Option<Digest>,
     pub(super) asked: Arc<Asked>,
     pub(super) attempt: u32,
     pub(super) authorization: Authorization,
@@ -92,13 +93,13 @@ pub(super) enum Stopped {
 impl<'h> Authorized<'h> {
     /// Opens the transaction: takes the state that a rollback must restore.
     pub fn begin(self) -> Step<'h, Executing<'h>> {
-        let Authorized { mut call, asked, attempt, authorization } = self;
+        let Authorized { mut call, asked, attempt, approval, authorization } = self;
         let (snapshot, means) = match call.prepare(&asked) {
             Ok((snapshot, means)) => (snapshot, Ok(means)),
             Err(failure) => (Snapshot::default(), Err(failure)),
         };
         let (snapshot, usage, trace) = (Arc::new(snapshot), Usage::default(), Trace::default());
-        let open = Open { asked, attempt, authorization, snapshot, usage, trace };
+        let open = Open { approval, asked, attempt, authorization, snapshot, usage, trace };
         let started = means.and_then(|means| Ok((call.keep_plan(&means)?, means)));
         let (plan, means) = match started {
             Ok(started) => started,

@@ -6,6 +6,8 @@
 //!
 //! ```text
 //! Declared ─► Validated ─► Authorized ─► Executing ─► Executed ─► Checked ─► Committed ─► Outcome
+//!                 ▲  └─► (people are asked, and the call is let go of)
+//!              Waiting
 //! ```
 
 mod authorize;
@@ -16,6 +18,7 @@ mod execute;
 mod native;
 mod program;
 mod rollback;
+mod wait;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,16 +27,20 @@ use std::time::Duration;
 use countersign_journal::AppendError;
 use countersign_model::effect::{Artifact, Payload};
 use countersign_model::event::{CallEvent, Connection, Retry};
-use countersign_model::{Digest, ExecutionId, Failure, Lifecycle, Principal, ToolRef};
+use countersign_model::{Digest, ExecutionId, Failure, Lifecycle, Principal, SandboxMode, ToolRef};
+use countersign_policy::Policies;
 use serde_json::Value;
 
 pub use self::authorize::Authorized;
 pub(crate) use self::changes::effects_of;
 pub(crate) use self::commit::workspace_unchanged;
 pub use self::commit::{Checked, Committed};
+pub(crate) use self::declare::Asked;
 pub use self::declare::{Declared, Validated};
 pub use self::execute::{Executed, Executing};
 use self::execute::{Open, Trace};
+pub use self::wait::Waiting;
+use crate::facts::Circumstances;
 use crate::host::Host;
 use crate::meter::Cancel;
 use crate::recorder::Recorder;
@@ -46,8 +53,28 @@ pub struct CallCommand {
     /// JSON, as it arrived.
     pub input: Vec<u8>,
     pub principal: Principal,
+    /// On whose behalf the principal asks, nearest first.
+    pub chain: Vec<Principal>,
+    pub mode: SandboxMode,
+    pub toolset: Option<String>,
     pub root: Option<PathBuf>,
     pub cancel: Cancel,
+}
+
+impl CallCommand {
+    /// A call on nobody's behalf but the principal's own, in the default mode and without a root.
+    pub fn new(tool: ToolRef, input: Vec<u8>, principal: Principal) -> Self {
+        CallCommand {
+            tool,
+            input,
+            principal,
+            chain: Vec::new(),
+            mode: SandboxMode::default(),
+            toolset: None,
+            root: None,
+            cancel: Cancel::default(),
+        }
+    }
 }
 
 /// How a call ended.
@@ -99,6 +126,9 @@ pub(crate) struct Call<'h> {
     pub(crate) tool: Arc<Tool>,
     pub(crate) recorder: Recorder,
     pub(crate) cancel: Cancel,
+    /// Frozen for the life of the call.
+    pub(crate) policies: Arc<Policies>,
+    pub(crate) circumstances: Circumstances,
 }
 
 impl Host {
@@ -109,7 +139,17 @@ impl Host {
     pub fn call(&self, command: CallCommand) -> Result<Outcome, Failure> {
         self.finish_leftovers();
         let declared = Declared::enter(self, command)?;
-        let mut step = declared.validate().and_then(Validated::authorize);
+        self.run_on(declared.validate().and_then(Validated::authorize))
+    }
+
+    /// Runs a call that people were asked about, if they agreed; otherwise says what it waits for.
+    pub fn resume(&self, execution: ExecutionId, cancel: Cancel) -> Result<Outcome, Failure> {
+        self.finish_leftovers();
+        let waiting = Waiting::take_up(self, execution, cancel)?;
+        self.run_on(waiting.answered().and_then(Validated::authorize))
+    }
+
+    fn run_on<'h>(&'h self, mut step: Step<'h, Authorized<'h>>) -> Result<Outcome, Failure> {
         loop {
             let committed = step
                 .and_then(Authorized::begin)

@@ -25,6 +25,7 @@ use crate::meter::cancelled;
 use crate::path::RelPath;
 use crate::program::ProgramTool;
 use crate::publish::lost_root;
+use crate::refusal::forbidden_by_mode;
 use crate::registry::Implementation;
 use crate::workers::panic_text;
 
@@ -165,7 +166,9 @@ impl<'h> Call<'h> {
                     Some(manifest) => manifest.check(&RelPath::parse(path)?, entry),
                     None => Ok(()),
                 };
-                scan_workspace(workspace, original, &bounds, &mut same)?
+                let changes = scan_workspace(workspace, original, &bounds, &mut same)?;
+                self.check_mode(&changes)?;
+                changes
             }
             (Some(WorkspaceAccess::Write), None) => {
                 return Err(Failure::state("STAGING_LOST", "what the tool wrote was lost"));
@@ -174,6 +177,13 @@ impl<'h> Call<'h> {
         };
         let out = staged.out.as_ref().map(|out| scan_out(out, &bounds)).transpose()?;
         Ok((output, ProgramWork { staged, changes, out: out.unwrap_or_default() }))
+    }
+
+    /// Whatever a program did to its copy, what the mode protects is not published.
+    fn check_mode(&self, changes: &[Change]) -> Result<(), Failure> {
+        let mode = self.circumstances.mode;
+        let above = changes.iter().map(Change::path).find(|path| !mode.allows_change(path));
+        above.map_or(Ok(()), |path| Err(forbidden_by_mode(mode, path)))
     }
 
     /// Ends an attempt whose program failed, with what it said last. Limits and the host's own

@@ -46,7 +46,9 @@ impl<'h> Call<'h> {
             }
             // Still ours: during the pause nobody may take it for abandoned.
             Some(retry) => {
-                let validated = Validated { call: self, asked: open.asked, attempt: retry.attempt };
+                let (asked, approval) = (open.asked, open.approval);
+                let attempt = retry.attempt;
+                let validated = Validated { call: self, asked, attempt, approval };
                 Box::new(Halt::Retry(Box::new(validated), retry))
             }
         }

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use countersign_host::grants::IssueCommand;
 use countersign_host::home::Layout;
-use countersign_host::{CallCommand, Cancel, Clock, Home, Host, Outcome};
+use countersign_host::{CallCommand, Clock, Home, Host, Outcome};
 use countersign_journal::verify::{Edges, Verified, Verifier};
 use countersign_journal::{SqliteStore, Store, keys};
 use countersign_model::event::{CallEvent, Fact};
@@ -171,13 +171,8 @@ impl Bench {
     }
 
     pub fn command(&self, tool: &str, input: &Value) -> CallCommand {
-        CallCommand {
-            tool: tool.parse().unwrap(),
-            input: serde_json::to_vec(input).unwrap(),
-            principal: agent(),
-            root: Some(self.root()),
-            cancel: Cancel::default(),
-        }
+        let (tool, input) = (tool.parse().unwrap(), serde_json::to_vec(input).unwrap());
+        CallCommand { root: Some(self.root()), ..CallCommand::new(tool, input, agent()) }
     }
 
     pub fn call(&self, host: &Host, tool: &str, input: &Value) -> Outcome {
@@ -311,11 +306,6 @@ pub fn host_in(dir: &Path, store: Arc<dyn Store>) -> Host {
 }
 
 pub fn command_in(dir: &Path, tool: &str, input: &Value) -> CallCommand {
-    CallCommand {
-        tool: tool.parse().unwrap(),
-        input: serde_json::to_vec(input).unwrap(),
-        principal: agent(),
-        root: Some(root_in(dir)),
-        cancel: Cancel::default(),
-    }
+    let (tool, input) = (tool.parse().unwrap(), serde_json::to_vec(input).unwrap());
+    CallCommand { root: Some(root_in(dir)), ..CallCommand::new(tool, input, agent()) }
 }

@@ -16,14 +16,14 @@ use countersign_journal::{
 };
 use countersign_model::effect::Payload;
 use countersign_model::event::{
-    Authorized, CallEvent, CallFact, Committed, Completed, Declared, Enforcement, Fact, GrantEvent,
-    HomeEvent, RolledBack, Started, Usage, WriteSet,
+    Authorized, CallEvent, CallFact, Committed, Completed, Declared, Denied, Enforcement, Fact,
+    GrantEvent, HomeEvent, RolledBack, Started, Usage, WriteSet,
 };
 use countersign_model::record::{CallRecord, CallSummary};
 use countersign_model::{
     Capability, Digest, ExecutionId, Failure, Grant, GrantBody, GrantId, HomeId, HostId, KeyEvent,
-    KeyId, KeyRecord, KeyScope, PrincipalEvent, ResourceLimits, Scope, Timestamp, Token,
-    TransactionId,
+    KeyId, KeyRecord, KeyScope, PrincipalEvent, ResourceLimits, SandboxMode, Scope, Timestamp,
+    Token, TransactionId,
 };
 use ed25519_dalek::SigningKey;
 use tempfile::TempDir;
@@ -142,7 +142,10 @@ pub(crate) fn retired(n: u64, millis: i64) -> Fact {
 
 pub(crate) fn declared() -> CallEvent {
     CallEvent::Declared(Declared {
+        chain: Vec::new(),
         files: None,
+        mode: SandboxMode::default(),
+        toolset: None,
         tool: "file.read".parse().unwrap(),
         version: "1.0.0".parse().unwrap(),
         declaration: Digest::of(b"declaration"),
@@ -153,7 +156,14 @@ pub(crate) fn declared() -> CallEvent {
 }
 
 pub(crate) fn authorized() -> CallEvent {
-    CallEvent::Authorized(Authorized { attempt: 1, capabilities: vec![], grants: vec![] })
+    CallEvent::Authorized(Authorized {
+        approval: None,
+        attempt: 1,
+        capabilities: vec![],
+        facts: None,
+        grants: vec![],
+        verdict: None,
+    })
 }
 
 fn started(n: u64) -> CallEvent {
@@ -229,7 +239,11 @@ pub(crate) fn life(n: u64) -> Vec<CallEvent> {
             vec![declared(), validated, authorized(), started(n), committed(), completed()]
         }
         1 => vec![declared(), CallEvent::Failed { error: failure() }],
-        2 => vec![declared(), validated, CallEvent::Denied { error: failure() }],
+        2 => vec![
+            declared(),
+            validated,
+            CallEvent::Denied(Denied { error: failure(), facts: None, verdict: None }),
+        ],
         _ => vec![
             declared(),
             validated,

@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 
 use super::report::{Finding, Report};
 use super::{capabilities, limits, program, runtime, schemas, shape};
+use crate::facts::SafetyTier;
 use crate::id::ToolId;
 use crate::json::shorten;
 
@@ -26,15 +27,31 @@ const FIELDS: &[(&str, &str, Check)] = &[
 ];
 
 pub(super) fn check(report: &mut Report, map: &Map<String, Value>) {
-    let known: Vec<_> = FIELDS.iter().map(|(name, _, _)| *name).collect();
+    let known: Vec<_> = FIELDS.iter().map(|(name, _, _)| *name).chain([TIER]).collect();
     shape::unknown_keys(report, "", map, &known);
     for (name, pointer, check) in FIELDS {
         if let Some(value) = shape::required(report, "", map, name) {
             check(report, pointer, value);
         }
     }
+    if let Some(value) = map.get(TIER) {
+        tier(report, "/safetyTier", value);
+    }
     contradiction(report, map);
     program::check_needs(report, map);
+}
+
+/// May be left out: a tool that does not say is taken for the worst that it could be.
+const TIER: &str = "safetyTier";
+
+fn tier(report: &mut Report, pointer: &str, value: &Value) {
+    let Some(text) = shape::text(report, pointer, value) else { return };
+    let names: Vec<_> = SafetyTier::ALL.iter().map(|tier| tier.as_str()).collect();
+    if !names.contains(&text) {
+        let message = format!("`{}` is not a safety tier", shorten(text, 80));
+        report.add("SAFETY_TIER_UNKNOWN", pointer, message);
+        report.hint(format!("tiers are {}", names.join(", ")));
+    }
 }
 
 fn id(report: &mut Report, pointer: &str, value: &Value) {

@@ -1,0 +1,191 @@
+//! Waiting for people: asking them, and taking a call up again when they have answered. In between
+//! the call is nothing but facts in the journal.
+
+use std::sync::Arc;
+
+use countersign_model::effect::Payload;
+use countersign_model::event::{self, CallEvent};
+use countersign_model::record::CallRecord;
+use countersign_model::state::is_enough;
+use countersign_model::{
+    CallState, Consent, Digest, ExecutionId, Failure, Subject, Timestamp, ToolRef, WorkspaceAccess,
+};
+
+use super::authorize::Decided;
+use super::declare::Asked;
+use super::{Call, Halt, Step, Validated};
+use crate::approvals::{expired, pending, void};
+use crate::facts::call_facts;
+use crate::host::Host;
+use crate::manifest::Manifest;
+use crate::meter::{Cancel, max_file_size};
+use crate::recorder::Recorder;
+use crate::root::Root;
+use crate::snapshot::Snapshot;
+
+/// A call that people were asked about, taken up again.
+#[derive(Debug)]
+pub struct Waiting<'h> {
+    call: Call<'h>,
+    asked: Arc<Asked>,
+    question: event::Asked,
+    given: Vec<Consent>,
+}
+
+impl<'h> Call<'h> {
+    /// What policy says about the call at a moment, and the facts that it went by.
+    pub(super) fn judge_by_policy(&self, asked: &Asked, at: Timestamp) -> Decided {
+        let facts = call_facts(&self.tool, &self.circumstances, asked, at);
+        let verdict = self.policies.decide(&facts, &asked.input);
+        Decided { facts, verdict }
+    }
+
+    /// Asks people, and lets go of the call.
+    pub(super) fn ask(mut self, asked: &Asked, decided: Decided) -> Box<Halt<'h>> {
+        match self.question(asked, decided) {
+            Ok(question) => {
+                let failure = pending(self.recorder.execution(), &question, 0);
+                self.end(CallEvent::Asked(question), failure)
+            }
+            Err(failure) => self.broken(failure),
+        }
+    }
+
+    fn question(&mut self, asked: &Asked, decided: Decided) -> Result<event::Asked, Failure> {
+        let patience = self.host.home.config.approval.patience_ms(&decided.verdict);
+        let expires_at = decided.facts.time.plus_millis(patience);
+        let subject = self.subject(asked, decided, expires_at)?;
+        let bytes = subject.bytes()?;
+        let (payload, approvers) = (Payload::of(&bytes), subject.verdict.approvers.max(1));
+        self.host.home.keep(&mut self.recorder, payload, bytes)?;
+        Ok(event::Asked { approvers, expires_at, subject: payload })
+    }
+
+    /// Exactly what people are shown.
+    fn subject(
+        &self,
+        asked: &Asked,
+        decided: Decided,
+        expires_at: Timestamp,
+    ) -> Result<Subject, Failure> {
+        Ok(Subject {
+            execution: self.recorder.execution(),
+            expires_at,
+            facts: decided.facts,
+            input: self.recorder.summary().input,
+            limits: self.tool.declaration.resource_limits,
+            verdict: decided.verdict,
+            workspace: self.workspace_digest(asked)?,
+        })
+    }
+
+    /// What the call would find where it writes; all of a workspace that a program sees.
+    fn workspace_digest(&self, asked: &Asked) -> Result<Digest, Failure> {
+        if asked.footprint.workspace == Some(WorkspaceAccess::Read) {
+            return Ok(Manifest::take(asked.place.root()?)?.digest());
+        }
+        let (store, limits) = (&*self.host.home.store, &self.tool.declaration.resource_limits);
+        let most = max_file_size(limits);
+        Ok(Snapshot::take(&asked.place, &asked.footprint, store, most)?.digest())
+    }
+}
+
+impl<'h> Waiting<'h> {
+    /// Takes up a call that waits, whoever asked for it and whichever process did.
+    pub(super) fn take_up(
+        host: &'h Host,
+        execution: ExecutionId,
+        cancel: Cancel,
+    ) -> Result<Self, Failure> {
+        let record = host.fold(execution)?.ok_or_else(|| not_found(execution))?;
+        let CallState::Waiting { asked: question, given } = record.state.clone() else {
+            return Err(not_waiting(&record));
+        };
+        let declared = host.declared(execution)?;
+        let id = declared.tool.clone();
+        let tool = ToolRef { id, version: Some(declared.version.clone()) };
+        let tool = Arc::clone(host.registry.resolve(&tool)?);
+        let (store, clock) = (Arc::clone(&host.home.store), Arc::clone(&host.clock));
+        let recorder = Recorder::resume(store, clock, record);
+        let bytes = host.home.payload(execution, &declared.input)?;
+        let input = serde_json::from_slice(&bytes).map_err(|error| {
+            Failure::state("JOURNAL_CORRUPT", format!("the input cannot be read: {error}"))
+        })?;
+        let root = declared.root.as_ref().map(|path| Root::open(path.as_ref(), host.home.path()));
+        let root = root.transpose()?.map(Arc::new);
+        let policies = host.policies()?;
+        let circumstances = declared.into();
+        let call = Call { host, tool, recorder, cancel, policies, circumstances };
+        let asked = call.look_at(input, root)?;
+        Ok(Waiting { call, asked, question, given })
+    }
+
+    /// Whether people agreed, in time and to what is still the case.
+    pub fn answered(mut self) -> Step<'h, Validated<'h>> {
+        if self.call.recorder.now() >= self.question.expires_at {
+            let failure = expired(&self.question);
+            return Err(self.deny(failure));
+        }
+        if !is_enough(&self.question, &self.given) {
+            let execution = self.call.recorder.execution();
+            let failure = pending(execution, &self.question, self.given.len());
+            return Err(Box::new(Halt::Ended(Box::new(self.call.outcome(Err(failure))))));
+        }
+        match self.changes() {
+            Ok(changes) if changes.is_empty() => Ok(self.approved()),
+            Ok(changes) => Err(self.deny(void(&changes))),
+            Err(failure) => Err(self.call.broken(failure)),
+        }
+    }
+
+    fn approved(self) -> Validated<'h> {
+        let Waiting { call, asked, question, .. } = self;
+        Validated { call, asked, attempt: 1, approval: Some(question.subject.digest) }
+    }
+
+    fn deny(self, error: Failure) -> Box<Halt<'h>> {
+        let denied = event::Denied { error: error.clone(), facts: None, verdict: None };
+        self.call.end(CallEvent::Denied(denied), error)
+    }
+
+    /// What is no longer as it was shown. Judged for the moment of asking, so that only what changed
+    /// in the world is found; what policy says now is asked again before the call runs.
+    fn changes(&mut self) -> Result<Vec<&'static str>, Failure> {
+        let execution = self.call.recorder.execution();
+        let shown = self.call.host.subject(execution, &self.question)?;
+        if self.call.tool.digest != shown.facts.tool.declaration {
+            return Ok(vec!["the tool"]);
+        }
+        let decided = self.call.judge_by_policy(&self.asked, shown.facts.time);
+        let now = self.call.subject(&self.asked, decided, shown.expires_at)?;
+        let mut changes = shown.changes(&now);
+        if changes.is_empty() && now.digest()? != self.question.subject {
+            changes.push("what was shown");
+        }
+        changes.extend(self.unfounded()?);
+        Ok(changes)
+    }
+
+    /// Answers that no longer count: a signature that does not fit, a key that was revoked.
+    fn unfounded(&self) -> Result<Option<&'static str>, Failure> {
+        let host = self.call.host;
+        let mut sound = true;
+        for consent in &self.given {
+            sound &= host.is_sound(consent)?;
+        }
+        Ok((!sound).then_some("who may approve"))
+    }
+}
+
+fn not_found(execution: ExecutionId) -> Failure {
+    Failure::validation("EXECUTION_UNKNOWN", format!("there is no execution {execution}"))
+        .hint("list them with `countersign execution list`")
+}
+
+fn not_waiting(record: &CallRecord) -> Failure {
+    let state = record.summary.state;
+    let message =
+        format!("execution {} is {state}, and waits for nobody", record.summary.execution);
+    Failure::validation("NOT_WAITING", message)
+        .hint("list what waits with `countersign approval list`")
+}

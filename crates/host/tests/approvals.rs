@@ -1,0 +1,509 @@
+//! Calls that wait for people: who may answer, what an answer binds, and that it is used once.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test stops at the first surprise"
+)]
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::thread;
+
+use common::boxes::{Boxes, DONE};
+use common::store::{At, Mishap};
+use common::{Bench, HOUR, agent, ending, names, verify_chain};
+use countersign_host::people::{AddPrincipal, CreateKey};
+use countersign_host::{CallCommand, Cancel, Clock, Host, Outcome};
+use countersign_model::event::CallEvent;
+use countersign_model::{
+    Answer, ErrorClass, ExecutionId, Failure, KeyScope, Lifecycle, Principal, SandboxMode, Token,
+};
+use countersign_sandbox::backend::StagedForm;
+use serde_json::json;
+
+/// Whatever deletes asks a human; whatever `state.put` does asks two.
+const POLICY: &str = r#"
+@id("deletes")
+@reason("deleting is for people")
+forbid (principal, action == Action::"invoke_unattended", resource == Tool::"file.delete");
+
+@id("two")
+@approvers("2")
+forbid (principal, action == Action::"invoke_unattended", resource == Tool::"state.put");
+"#;
+
+struct Office {
+    bench: Bench,
+}
+
+impl Office {
+    fn new() -> Self {
+        let bench = Bench::new();
+        std::fs::write(bench.home().join("policy/office.cedar"), POLICY).unwrap();
+        bench.write("a.txt", "precious");
+        Office { bench }
+    }
+
+    fn host(&self) -> Host {
+        self.bench.host()
+    }
+
+    /// A person with a key.
+    fn hire(&self, host: &Host, name: &str) -> Token {
+        let principal: Principal = name.parse().unwrap();
+        let scopes = KeyScope::defaults(&principal);
+        self.key(host, &principal, scopes).unwrap()
+    }
+
+    fn key(
+        &self,
+        host: &Host,
+        principal: &Principal,
+        scopes: BTreeSet<KeyScope>,
+    ) -> Result<Token, Failure> {
+        let by: Principal = "human:root".parse().unwrap();
+        let add = AddPrincipal { principal: principal.clone(), description: None, by: by.clone() };
+        host.add_principal(&add).unwrap();
+        let expires_at = self.bench.clock.now().plus_millis(HOUR * 1_000);
+        let create =
+            CreateKey { principal: principal.clone(), tenant: None, scopes, expires_at, by };
+        host.create_key(&create).map(|(_, token)| token)
+    }
+
+    fn ask(&self, host: &Host) -> ExecutionId {
+        let outcome = self.bench.call(host, "file.delete", &json!({"path": "a.txt"}));
+        waits(&outcome)
+    }
+
+    fn ask_two(&self, host: &Host) -> ExecutionId {
+        waits(&self.bench.call(host, "state.put", &json!({"key": "k", "value": "v"})))
+    }
+
+    fn resume(&self, host: &Host, execution: ExecutionId) -> Outcome {
+        host.resume(execution, Cancel::default()).unwrap()
+    }
+}
+
+fn waits(outcome: &Outcome) -> ExecutionId {
+    let expected = (Lifecycle::Validated, ErrorClass::AuthorizationError, "APPROVAL_REQUIRED");
+    assert_eq!(ending(outcome), expected);
+    outcome.execution
+}
+
+fn yes(host: &Host, execution: ExecutionId, token: &Token) -> Result<(), Failure> {
+    host.answer(execution, token, Answer::Yes, None).map(|_| ())
+}
+
+#[track_caller]
+fn refused(result: Result<(), Failure>, code: &str) {
+    assert_eq!(result.unwrap_err().code, code);
+}
+
+#[track_caller]
+fn denied(outcome: &Outcome, code: &str) {
+    assert_eq!((outcome.state, ending(outcome).2), (Lifecycle::Denied, code));
+}
+
+#[test]
+fn a_call_waits_is_approved_and_runs_once() {
+    let office = Office::new();
+    let host = office.host();
+    let ann = office.hire(&host, "human:ann");
+    let execution = office.ask(&host);
+    assert_eq!(office.bench.text("a.txt").as_deref(), Some("precious"));
+    assert_eq!(names(&host, execution), ["declared", "validated", "asked"]);
+    waits(&office.resume(&host, execution));
+    let call = host.answer(execution, &ann, Answer::Yes, Some("fine".to_owned())).unwrap();
+    assert!(call.approval.unwrap().is_enough());
+    let outcome = office.resume(&host, execution);
+    assert_eq!(outcome.state, Lifecycle::Completed, "{outcome:?}");
+    assert_eq!(office.bench.text("a.txt"), None);
+    let again = host.resume(execution, Cancel::default()).unwrap_err();
+    assert_eq!(again.code, "NOT_WAITING", "used once");
+    refused(yes(&host, execution, &ann), "NOT_WAITING");
+    let authorized = common::facts(&host, execution).into_iter().find_map(|event| match event {
+        CallEvent::Authorized(authorized) => Some(authorized),
+        _ => None,
+    });
+    let authorized = authorized.unwrap();
+    assert!(authorized.approval.is_some());
+    assert_eq!(authorized.verdict.unwrap().rules(), ["office/deletes"]);
+    verify_chain(&host);
+}
+
+#[test]
+fn only_humans_who_did_not_ask_may_answer() {
+    let office = Office::new();
+    let host = office.host();
+    let ann = office.hire(&host, "human:ann");
+    let execution = office.ask(&host);
+    let machine = office.hire(&host, "agent:other");
+    refused(yes(&host, execution, &machine), "HUMANS_ONLY");
+    let service: Principal = "service:ci".parse().unwrap();
+    let forbidden = office.key(&host, &service, [KeyScope::Approve].into());
+    assert!(forbidden.is_err(), "no machine gets a key that approves");
+    let reader = office.key(&host, &"human:eve".parse().unwrap(), [KeyScope::Read].into());
+    refused(yes(&host, execution, &reader.unwrap()), "KEY_SCOPE_MISSING");
+    let stranger = Token::new(ann.id(), [9; 32]);
+    refused(yes(&host, execution, &stranger), "KEY_UNKNOWN");
+
+    // Whoever asks, by themselves or through an agent, never approves it: on any path.
+    let (tool, input) = ("file.delete".parse().unwrap(), json!({"path": "a.txt"}));
+    let input = input.to_string().into_bytes();
+    let command = CallCommand {
+        chain: vec!["human:bob".parse().unwrap(), "human:ann".parse().unwrap()],
+        root: Some(office.bench.root()),
+        ..CallCommand::new(tool, input, agent())
+    };
+    let through = waits(&host.call(command).unwrap());
+    refused(yes(&host, through, &ann), "APPROVAL_OWN");
+    let bob = office.hire(&host, "human:bob");
+    refused(yes(&host, through, &bob), "APPROVAL_OWN");
+    let refusal = host.answer(through, &bob, Answer::No, None);
+    assert_eq!(refusal.unwrap_err().code, "APPROVAL_OWN", "withdrawing is another thing");
+    yes(&host, execution, &bob).unwrap();
+}
+
+#[test]
+fn a_quorum_takes_different_people() {
+    let office = Office::new();
+    let host = office.host();
+    let (ann, bob) = (office.hire(&host, "human:ann"), office.hire(&host, "human:bob"));
+    let second = CreateKey {
+        principal: "human:ann".parse().unwrap(),
+        tenant: None,
+        scopes: [KeyScope::Approve].into(),
+        expires_at: office.bench.clock.now().plus_millis(HOUR),
+        by: "human:root".parse().unwrap(),
+    };
+    let (_, another) = host.create_key(&second).unwrap();
+    let execution = office.ask_two(&host);
+    yes(&host, execution, &ann).unwrap();
+    refused(yes(&host, execution, &ann), "APPROVAL_TWICE");
+    refused(yes(&host, execution, &another), "APPROVAL_TWICE");
+    waits(&office.resume(&host, execution));
+    yes(&host, execution, &bob).unwrap();
+    let carol = office.hire(&host, "human:carol");
+    refused(yes(&host, execution, &carol), "APPROVAL_COMPLETE");
+    assert_eq!(office.resume(&host, execution).state, Lifecycle::Completed);
+}
+
+#[test]
+fn refused_expired_and_withdrawn_are_three_things() {
+    let office = Office::new();
+    let host = office.host();
+    let ann = office.hire(&host, "human:ann");
+    let [first, second, third, late] = [(); 4].map(|()| office.ask(&host));
+
+    host.answer(first, &ann, Answer::No, Some("not today".to_owned())).unwrap();
+    let call = host.home().store.call(first).unwrap().unwrap();
+    let error = call.error.unwrap();
+    assert_eq!((call.state, error.code.as_ref()), (Lifecycle::Denied, "APPROVAL_REFUSED"));
+    assert!(error.message.contains("not today"), "{error}");
+    refused(yes(&host, first, &ann), "NOT_WAITING");
+
+    let eve: Principal = "agent:eve".parse().unwrap();
+    assert_eq!(host.withdraw(second, &eve, None).unwrap_err().code, "NOT_YOURS");
+    let call = host.withdraw(second, &agent(), None).unwrap();
+    assert_eq!(call.error.unwrap().code, "APPROVAL_WITHDRAWN");
+
+    yes(&host, third, &ann).unwrap();
+    office.bench.clock.advance(24 * HOUR);
+    denied(&office.resume(&host, third), "APPROVAL_EXPIRED");
+    refused(yes(&host, late, &ann), "APPROVAL_EXPIRED");
+    assert_eq!(office.bench.text("a.txt").as_deref(), Some("precious"));
+    verify_chain(&host);
+}
+
+/// Changes something between the approval and the run, and expects that nothing runs.
+fn voided_by(change: impl FnOnce(&Office, &Host), what: &str) {
+    let office = Office::new();
+    let host = office.host();
+    let ann = office.hire(&host, "human:ann");
+    let execution = office.ask(&host);
+    yes(&host, execution, &ann).unwrap();
+    change(&office, &host);
+    let later = office.host();
+    let outcome = office.resume(&later, execution);
+    denied(&outcome, "APPROVAL_VOID");
+    let message = outcome.result.unwrap_err().message;
+    assert!(message.contains(what), "{message}");
+    assert!(office.bench.text("a.txt").is_some(), "{what}");
+    verify_chain(&later);
+}
+
+#[test]
+fn whatever_changes_after_the_approval_makes_it_void() {
+    voided_by(|office, _| office.bench.write("a.txt", "something else"), "the workspace");
+    voided_by(
+        |office, _| {
+            let path = office.bench.home().join("tools/file.delete.json");
+            let text = std::fs::read_to_string(&path).unwrap();
+            let text = text.replace("\"maxMemory\": ", "\"maxMemory\": 1");
+            std::fs::write(&path, text).unwrap();
+        },
+        "the tool",
+    );
+    voided_by(
+        |office, _| {
+            let path = office.bench.home().join("policy/other.cedar");
+            std::fs::write(path, "permit (principal, action, resource);").unwrap();
+        },
+        "the policies",
+    );
+    voided_by(
+        |_, host| {
+            let people = host.people().unwrap();
+            let ann: Principal = "human:ann".parse().unwrap();
+            let key = people.book.keys_of(&ann).next().unwrap().record.id;
+            host.revoke_key(key, &"human:root".parse().unwrap(), Some("stolen")).unwrap();
+        },
+        "who may approve",
+    );
+}
+
+#[test]
+fn a_grant_that_is_gone_still_counts_for_nothing() {
+    let office = Office::new();
+    let host = office.host();
+    let ann = office.hire(&host, "human:ann");
+    let execution = office.ask(&host);
+    yes(&host, execution, &ann).unwrap();
+    office.bench.clock.advance(2 * HOUR);
+    denied(&office.resume(&host, execution), "GRANT_EXPIRED");
+}
+
+#[test]
+fn a_waiting_call_survives_every_restart_and_is_not_recovered_away() {
+    let office = Office::new();
+    let ann = office.hire(&office.host(), "human:ann");
+    let execution = office.ask(&office.host());
+    assert!(office.host().recover().unwrap().rolled_back.is_empty());
+    assert_eq!(office.host().approvals().unwrap().len(), 1);
+    yes(&office.host(), execution, &ann).unwrap();
+    let host = office.host();
+    assert_eq!(host.approvals().unwrap().len(), 1, "approved, and not yet run");
+    assert_eq!(office.resume(&host, execution).state, Lifecycle::Completed);
+    assert!(host.approvals().unwrap().is_empty());
+}
+
+#[test]
+fn two_people_who_answer_at_the_same_instant_both_count() {
+    let office = Office::new();
+    let host = Arc::new(office.host());
+    let people = ["human:ann", "human:bob"].map(|name| office.hire(&host, name));
+    for _ in 0..10 {
+        let execution = office.ask_two(&host);
+        thread::scope(|scope| {
+            for token in &people {
+                let host = Arc::clone(&host);
+                scope.spawn(move || yes(&host, execution, token).unwrap());
+            }
+        });
+        assert_eq!(office.resume(&host, execution).state, Lifecycle::Completed);
+    }
+    let execution = office.ask(&host);
+    let results: Vec<_> = thread::scope(|scope| {
+        let answers = people.iter().map(|token| {
+            let host = Arc::clone(&host);
+            scope.spawn(move || yes(&host, execution, token))
+        });
+        let threads: Vec<_> = answers.collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 1, "one is enough");
+}
+
+#[test]
+fn two_resumes_at_once_run_it_once() {
+    let office = Office::new();
+    let host = Arc::new(office.host());
+    let ann = office.hire(&host, "human:ann");
+    let execution = office.ask(&host);
+    yes(&host, execution, &ann).unwrap();
+    let ended: Vec<_> = thread::scope(|scope| {
+        let resume = |host: Arc<Host>| move || host.resume(execution, Cancel::default());
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(resume(Arc::clone(&host)))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    let completed = |result: &&Result<Outcome, Failure>| matches!(result, Ok(outcome) if outcome.state == Lifecycle::Completed);
+    assert_eq!(ended.iter().filter(completed).count(), 1, "{ended:?}");
+    verify_chain(&host);
+}
+
+#[test]
+fn policy_blocks_and_says_which_rule() {
+    let office = Office::new();
+    let path = office.bench.home().join("policy/never.cedar");
+    let text = "@id(\"never\") @reason(\"not here\") forbid (principal, action, resource == \
+                Tool::\"file.write\");";
+    std::fs::write(&path, text).unwrap();
+    let host = office.host();
+    let input = json!({"path": "b.txt", "content": "x"});
+    let outcome = office.bench.call(&host, "file.write", &input);
+    denied(&outcome, "POLICY_BLOCKED");
+    let error = outcome.result.unwrap_err();
+    assert!(error.message.contains("never/never") && error.message.contains("not here"), "{error}");
+    // The same process sees the change at its next call.
+    std::fs::remove_file(&path).unwrap();
+    office.bench.done(&host, "file.write", &input);
+    std::fs::write(&path, "permit (principal, action, resource").unwrap();
+    let broken = host.call(office.bench.command("file.write", &input)).unwrap_err();
+    assert_eq!(broken.code, "POLICY_INVALID", "what cannot be read lets nothing run");
+    std::fs::remove_dir_all(office.bench.home().join("policy")).unwrap();
+    let outcome = office.bench.call(&host, "file.write", &input);
+    denied(&outcome, "POLICY_BLOCKED");
+}
+
+#[test]
+fn modes_and_toolsets_only_narrow() {
+    let office = Office::new();
+    let toml = "[toolsets]\nreading = [\"file.read\", \"text.*\"]\n";
+    std::fs::write(office.bench.home().join("countersign.toml"), toml).unwrap();
+    let host = office.host();
+    let write = office.bench.command("file.write", &json!({"path": "b.txt", "content": "x"}));
+    let outcome = host.call(CallCommand { mode: SandboxMode::ReadOnly, ..write.clone() });
+    denied(&outcome.unwrap(), "MODE_FORBIDS");
+    let toolset = Some("reading".to_owned());
+    denied(&host.call(CallCommand { toolset, ..write.clone() }).unwrap(), "TOOLSET_EXCLUDES");
+    let toolset = Some("raeding".to_owned());
+    denied(&host.call(CallCommand { toolset, ..write.clone() }).unwrap(), "TOOLSET_UNKNOWN");
+    let danger = CallCommand { mode: SandboxMode::DangerFullAccess, ..write };
+    waits(&host.call(danger).unwrap());
+
+    let hook = json!({"path": ".git/hooks/pre-commit", "content": "x", "createDirectories": true});
+    let mut command = office.bench.command("file.write", &hook);
+    for (mode, code) in [
+        (SandboxMode::WorkspaceWrite, Some("MODE_FORBIDS")),
+        (SandboxMode::RepoWrite, Some("MODE_FORBIDS")),
+        (SandboxMode::DangerFullAccess, Some("APPROVAL_REQUIRED")),
+    ] {
+        command.mode = mode;
+        let outcome = host.call(command.clone()).unwrap();
+        assert_eq!(outcome.result.err().map(|failure| failure.code.to_string()).as_deref(), code);
+    }
+    let head = json!({"path": ".git/HEAD", "content": "x", "createDirectories": true});
+    let mut command = office.bench.command("file.write", &head);
+    denied(&host.call(command.clone()).unwrap(), "MODE_FORBIDS");
+    command.mode = SandboxMode::RepoWrite;
+    assert_eq!(host.call(command).unwrap().state, Lifecycle::Completed);
+}
+
+#[test]
+fn a_program_cannot_publish_what_its_mode_protects() {
+    let office = Office::new();
+    office.bench.declare_program("test.program", |_| {});
+    std::fs::create_dir(office.bench.root().join(".git")).unwrap();
+    let boxes = Boxes::new(StagedForm::Upper, |program| {
+        program.write(".git/HEAD", "elsewhere");
+        DONE
+    });
+    let host = office.bench.host_with(&boxes);
+    let mut command = office.bench.command("test.program", &json!({}));
+    let outcome = host.call(command.clone()).unwrap();
+    assert_eq!((outcome.state, ending(&outcome).2), (Lifecycle::RolledBack, "MODE_FORBIDS"));
+    assert_eq!(office.bench.text(".git/HEAD"), None);
+    command.mode = SandboxMode::RepoWrite;
+    let outcome = host.call(command).unwrap();
+    assert_eq!(outcome.state, Lifecycle::Completed, "{:?}", outcome.result);
+    assert_eq!(office.bench.text(".git/HEAD").as_deref(), Some("elsewhere"));
+}
+
+#[test]
+fn what_a_person_is_shown_is_what_the_call_would_do() {
+    let office = Office::new();
+    let host = office.host();
+    let ann = office.hire(&host, "human:ann");
+    let first = office.ask(&host);
+    let shown = host.approval(first).unwrap();
+    assert_eq!(shown.input, json!({"path": "a.txt"}));
+    assert!(shown.previous.is_none());
+    let path = office.bench.root().canonicalize().unwrap().join("a.txt");
+    let touched = &shown.subject.facts.effects;
+    assert!(touched.iter().any(|need| need.resource == path.display().to_string()), "{touched:?}");
+    assert_eq!(shown.subject.verdict.rules(), ["office/deletes"]);
+    yes(&host, first, &ann).unwrap();
+    office.resume(&host, first);
+    office.bench.write("b.txt", "other");
+    let second = waits(&office.bench.call(&host, "file.delete", &json!({"path": "b.txt"})));
+    let previous = host.approval(second).unwrap().previous;
+    assert_eq!(previous, Some((first, json!({"path": "a.txt"}))));
+    let none = office.bench.call(&host, "text.digest", &json!({"text": "x"})).execution;
+    assert_eq!(host.approval(none).unwrap_err().code, "APPROVAL_UNKNOWN");
+}
+
+#[test]
+fn thousands_may_wait() {
+    let office = Office::new();
+    let host = office.host();
+    let ann = office.hire(&host, "human:ann");
+    let many = 10_000;
+    let (tool, input) = ("state.put".parse().unwrap(), json!({"key": "k", "value": "v"}));
+    let command = CallCommand::new(tool, input.to_string().into_bytes(), agent());
+    thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                for _ in 0..many / 8 {
+                    waits(&host.call(command.clone()).unwrap());
+                }
+            });
+        }
+    });
+    drop(host);
+    let host = office.host();
+    let waiting = host.approvals().unwrap();
+    assert_eq!(waiting.len(), many);
+    yes(&host, waiting[many / 2].execution, &ann).unwrap();
+    office.bench.done(&host, "text.digest", &json!({"text": "others go on"}));
+    verify_chain(&host);
+}
+
+/// The whole life of an approval, on a store that may fail; what was reached.
+fn live(office: &Office, host: &Host, ann: &Token) -> Result<Outcome, Failure> {
+    let asked = host.call(office.bench.command("file.delete", &json!({"path": "a.txt"})))?;
+    host.answer(asked.execution, ann, Answer::Yes, None)?;
+    host.resume(asked.execution, Cancel::default())
+}
+
+#[test]
+fn an_append_that_fails_anywhere_leaves_a_call_that_can_be_finished() {
+    for mishap in [Mishap::Fails, Mishap::AnswerLost] {
+        for append in 1.. {
+            let office = Office::new();
+            let ann = office.hire(&office.host(), "human:ann");
+            let store = office.bench.store();
+            let host = office.bench.host_on(Arc::clone(&store));
+            store.plan(At::Append(append), mishap);
+            let reached = live(&office, &host, &ann);
+            drop(host);
+            let host = office.host();
+            if reached.as_ref().is_ok_and(|outcome| outcome.state == Lifecycle::Completed) {
+                assert_eq!(office.bench.text("a.txt"), None);
+                assert!(append > 3, "asking, answering and running are appended");
+                break;
+            }
+            finish(&office, &host, &ann);
+            verify_chain(&host);
+        }
+    }
+}
+
+/// Takes up whatever waits, and expects that it has not run, and runs once now.
+fn finish(office: &Office, host: &Host, ann: &Token) {
+    let waiting = host.approvals().unwrap();
+    let Some(call) = waiting.first() else {
+        // Nothing was asked, or what ran was finished or rolled back when this host was opened.
+        return;
+    };
+    assert_eq!(office.bench.text("a.txt").as_deref(), Some("precious"));
+    if !call.approval.as_ref().unwrap().is_enough() {
+        yes(host, call.execution, ann).unwrap();
+    }
+    assert_eq!(office.resume(host, call.execution).state, Lifecycle::Completed);
+    assert_eq!(office.bench.text("a.txt"), None);
+}
