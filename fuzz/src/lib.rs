@@ -4,16 +4,21 @@ use std::path::Path;
 use std::sync::LazyLock;
 use std::{env, fs, io};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use countersign_journal::receipt;
 use countersign_journal::verify::Verified;
 use countersign_journal::{Batch, NoteSigner, SqliteStore, Store, VerifierKey, export};
 use countersign_model::effect::Payload;
 use countersign_model::event::{
     Authorized, CallEvent, CallFact, Declared, Fact, GrantEvent, HomeEvent,
 };
+use countersign_model::record::{CallRecord, CallSummary};
 use countersign_model::{
-    Capability, Digest, ExecutionId, Failure, Grant, GrantBody, GrantId, HomeId, SandboxMode, Scope, Timestamp,
+    Capability, Digest, ExecutionId, Failure, Grant, GrantBody, GrantId, HomeId, SandboxMode,
+    Scope, Timestamp,
 };
-use ed25519_dalek::SigningKey;
+use ed25519_dalek::{Signer as _, SigningKey};
 
 const NOW: Timestamp = Timestamp::from_millis(1_770_653_101_000);
 
@@ -33,6 +38,8 @@ pub struct Original {
     /// The whole, two ranges of it, and a proof of one entry.
     pub files: Vec<Vec<u8>>,
     pub checkpoint: String,
+    /// Of the call that was authorized.
+    pub receipt: Vec<u8>,
 }
 
 impl Original {
@@ -46,7 +53,11 @@ impl Original {
         let dir = tempfile::tempdir().unwrap();
         let store = SqliteStore::create(&dir.path().join("journal.db"), signer()).unwrap();
         let facts = story().into_iter().map(|fact| (NOW, fact)).collect();
-        store.append(Batch { facts, ..Batch::default() }).unwrap();
+        let call = Some(authorized_call());
+        store.append(Batch { facts, call, ..Batch::default() }).unwrap();
+        let execution = uuid(2).parse().unwrap();
+        let mut content = |_: &receipt::Pin| Some(b"{}".to_vec());
+        let receipt = receipt::create(&store, &signer(), execution, &mut content).unwrap();
         let head = store.head().unwrap();
         let range = |first, end| {
             let mut out = Vec::new();
@@ -59,7 +70,7 @@ impl Original {
         let mut proof = Vec::new();
         export::prove(&store, 4).unwrap().write(&mut proof).unwrap();
         let files = vec![whole, range(2, 5), range(3, head.size), proof];
-        Original { entries, files, checkpoint: head.checkpoint }
+        Original { entries, files, checkpoint: head.checkpoint, receipt }
     }
 
     /// Nobody but the key can sign, so what verifies must hold the entries that were written, at
@@ -101,6 +112,33 @@ fn try_write_seeds(dir: &Path) -> io::Result<()> {
     write("note", "key.txt", key().to_string().as_bytes())?;
     write("note", "secret.txt", signer().to_secret_text().as_bytes())?;
     write("grant", "grant.json", &serde_json::to_vec(&grant())?)
+}
+
+/// The statement inside of a receipt.
+pub fn payload(receipt: &[u8]) -> Vec<u8> {
+    let envelope: serde_json::Value = serde_json::from_slice(receipt).unwrap();
+    BASE64.decode(envelope["payload"].as_str().unwrap()).unwrap()
+}
+
+/// A DSSE envelope around anything.
+pub fn seal(payload: &[u8]) -> Vec<u8> {
+    let kind = "application/vnd.in-toto+json";
+    let mut message = format!("DSSEv1 {} {kind} {} ", kind.len(), payload.len()).into_bytes();
+    message.extend_from_slice(payload);
+    let sig = BASE64.encode(signer().signing_key().sign(&message).to_bytes());
+    let (keyid, payload) = (key().id(), BASE64.encode(payload));
+    let signatures = serde_json::json!([{"keyid": keyid, "sig": sig}]);
+    let envelope =
+        serde_json::json!({"payload": payload, "payloadType": kind, "signatures": signatures});
+    envelope.to_string().into_bytes()
+}
+
+/// So that the store finds the facts of call 2.
+fn authorized_call() -> CallSummary {
+    let CallEvent::Declared(declared) = declared() else { unreachable!() };
+    let mut summary = CallRecord::begin(uuid(2).parse().unwrap(), NOW, &declared).summary;
+    summary.events = 3;
+    summary
 }
 
 fn uuid(n: u8) -> String {

@@ -22,7 +22,7 @@ use common::{BIN, Bench, tree};
 use countersign_host::grants::{DelegateCommand, IssueCommand};
 use countersign_host::inspect::verify_home;
 use countersign_host::stats::{self, Stats};
-use countersign_host::{Backends, CallCommand, Cancel, Clock, Home, Host, SystemClock, builtin};
+use countersign_host::{Backends, CallCommand, Clock, Home, Host, SystemClock, builtin};
 use countersign_journal::CallFilter;
 use countersign_model::{Failure, GrantId, Scope, Timestamp, ToolRef};
 use countersign_sandbox_linux::{LauncherCommand, LinuxSandbox};

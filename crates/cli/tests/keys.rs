@@ -128,7 +128,8 @@ fn what_a_key_is_good_for_has_defaults_and_limits() {
     let bench = bench();
     let key =
         run(&bench, "key create --principal agent:a --tenant acme").ok().json()["key"].clone();
-    let names: Vec<_> = key.as_object().unwrap().keys().map(String::as_str).collect();
+    let mut names: Vec<_> = key.as_object().unwrap().keys().map(String::as_str).collect();
+    names.sort_unstable();
     let mut expected = vec!["createdAt", "createdBy", "expiresAt", "hash", "id", "principal"];
     expected.extend(["replacedBy", "revokedAt", "scopes", "status", "tenant", "verifier"]);
     assert_eq!(names, expected);

@@ -105,7 +105,7 @@ impl Host {
         execution: ExecutionId,
         token: &Token,
         answer: Answer,
-        reason: Option<String>,
+        reason: Option<&str>,
     ) -> Result<CallSummary, Failure> {
         self.on_waiting_call(execution, |host, question, given| {
             let by = host.approver(token)?;
@@ -125,7 +125,7 @@ impl Host {
                 at: now,
                 by,
                 key: token.id(),
-                reason: reason.clone(),
+                reason: reason.map(str::to_owned),
                 signature: GrantSignature::from_bytes([0; 64]),
                 subject: question.subject.digest,
             };
@@ -159,7 +159,7 @@ impl Host {
         &self,
         execution: ExecutionId,
         by: &Principal,
-        reason: Option<String>,
+        reason: Option<&str>,
     ) -> Result<CallSummary, Failure> {
         self.on_waiting_call(execution, |host, question, _| {
             let subject = host.subject(execution, question)?;
@@ -168,7 +168,8 @@ impl Host {
                 return Err(Failure::authorization("NOT_YOURS", message)
                     .hint("only whoever asked, or a human, withdraws a call"));
             }
-            Ok(CallEvent::Withdrawn(Withdrawn { by: by.clone(), reason: reason.clone() }))
+            let (by, reason) = (by.clone(), reason.map(str::to_owned));
+            Ok(CallEvent::Withdrawn(Withdrawn { by, reason }))
         })
     }
 

@@ -25,6 +25,7 @@ pub mod pipeline;
 pub mod policies;
 pub mod program;
 mod publish;
+pub mod receipts;
 mod recorder;
 pub mod recovery;
 pub mod refusal;

@@ -18,7 +18,8 @@ use common::boxes::{Boxes, DONE};
 use common::store::{At, Mishap};
 use common::{Bench, HOUR, agent, ending, names, verify_chain};
 use countersign_host::people::{AddPrincipal, CreateKey};
-use countersign_host::{CallCommand, Cancel, Clock, Host, Outcome};
+use countersign_host::{CallCommand, Cancel, Clock, Host, Outcome, receipts};
+use countersign_journal::receipt::verify;
 use countersign_model::event::CallEvent;
 use countersign_model::{
     Answer, ErrorClass, ExecutionId, Failure, KeyScope, Lifecycle, Principal, SandboxMode, Token,
@@ -118,7 +119,7 @@ fn a_call_waits_is_approved_and_runs_once() {
     assert_eq!(office.bench.text("a.txt").as_deref(), Some("precious"));
     assert_eq!(names(&host, execution), ["declared", "validated", "asked"]);
     waits(&office.resume(&host, execution));
-    let call = host.answer(execution, &ann, Answer::Yes, Some("fine".to_owned())).unwrap();
+    let call = host.answer(execution, &ann, Answer::Yes, Some("fine")).unwrap();
     assert!(call.approval.unwrap().is_enough());
     let outcome = office.resume(&host, execution);
     assert_eq!(outcome.state, Lifecycle::Completed, "{outcome:?}");
@@ -200,7 +201,7 @@ fn refused_expired_and_withdrawn_are_three_things() {
     let ann = office.hire(&host, "human:ann");
     let [first, second, third, late] = [(); 4].map(|()| office.ask(&host));
 
-    host.answer(first, &ann, Answer::No, Some("not today".to_owned())).unwrap();
+    host.answer(first, &ann, Answer::No, Some("not today")).unwrap();
     let call = host.home().store.call(first).unwrap().unwrap();
     let error = call.error.unwrap();
     assert_eq!((call.state, error.code.as_ref()), (Lifecycle::Denied, "APPROVAL_REFUSED"));
@@ -506,4 +507,53 @@ fn finish(office: &Office, host: &Host, ann: &Token) {
     }
     assert_eq!(office.resume(host, call.execution).state, Lifecycle::Completed);
     assert_eq!(office.bench.text("a.txt"), None);
+}
+
+#[test]
+fn receipts_prove_who_agreed_to_what() {
+    let office = Office::new();
+    let host = office.host();
+    let (ann, bob) = (office.hire(&host, "human:ann"), office.hire(&host, "human:bob"));
+    let key = host.home().journal_key.verifier().clone();
+    let report = |execution| {
+        let file = receipts::create(host.home(), host.registry(), execution, false).unwrap();
+        let report = verify(&file, &key);
+        assert!(report.is_verified(), "{:#?}", report.problems);
+        report
+    };
+    let execution = office.ask_two(&host);
+    assert!(!report(execution).call.unwrap().terminal, "it waits, and the receipt says so");
+    yes(&host, execution, &ann).unwrap();
+    yes(&host, execution, &bob).unwrap();
+    office.resume(&host, execution);
+    let proven = report(execution);
+    assert_eq!(proven.call.as_ref().unwrap().state, Lifecycle::Completed);
+    let names: Vec<_> = proven.answers.iter().map(|answer| answer.by.to_string()).collect();
+    assert_eq!(names, ["human:ann", "human:bob"]);
+    assert_eq!(proven.verdict.unwrap().rules(), ["office/two"]);
+    let refused = office.ask(&host);
+    host.answer(refused, &bob, Answer::No, Some("no")).unwrap();
+    assert_eq!(report(refused).call.unwrap().state, Lifecycle::Denied);
+}
+
+#[test]
+fn a_key_that_is_revoked_at_the_last_moment_still_counts_for_nothing() {
+    for fact in ["authorized", "committed"] {
+        let office = Office::new();
+        let host = office.host();
+        let ann = office.hire(&host, "human:ann");
+        let execution = office.ask(&host);
+        yes(&host, execution, &ann).unwrap();
+        let store = office.bench.store();
+        let other = office.host();
+        let key = ann.id();
+        store.before(fact, move || {
+            other.revoke_key(key, &"human:root".parse().unwrap(), Some("stolen")).unwrap();
+        });
+        let host = office.bench.host_on(Arc::clone(&store));
+        let outcome = office.resume(&host, execution);
+        assert_eq!((outcome.state, ending(&outcome).2), (Lifecycle::RolledBack, "APPROVAL_VOID"));
+        assert_eq!(office.bench.text("a.txt").as_deref(), Some("precious"));
+        verify_chain(&host);
+    }
 }

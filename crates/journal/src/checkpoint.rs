@@ -57,6 +57,11 @@ impl VerifierKey {
         &self.key
     }
 
+    /// What tells this key from others, without the key itself: NAME+KEYID.
+    pub fn id(&self) -> String {
+        format!("{}+{:08x}", self.name, u32::from_be_bytes(self.key_id()))
+    }
+
     fn key_id(&self) -> [u8; 4] {
         let public = self.key.to_bytes();
         let digest = Digest::of_parts(&[self.name.as_bytes(), b"\n", &[ED25519], &public]);
@@ -106,8 +111,7 @@ fn parse_text(text: &str) -> Option<Checkpoint> {
 
 impl fmt::Display for VerifierKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let id = u32::from_be_bytes(self.key_id());
-        write!(f, "{}+{id:08x}+{}", self.name, encode_key(self.key.as_bytes()))
+        write!(f, "{}+{}", self.id(), encode_key(self.key.as_bytes()))
     }
 }
 

@@ -16,6 +16,7 @@ pub mod export;
 pub mod keys;
 pub mod merkle;
 pub mod presence;
+pub mod receipt;
 pub mod sqlite;
 pub mod store;
 pub mod verify;

@@ -234,7 +234,7 @@ fn read_text(role: &str, path: &Path) -> Result<String, Failure> {
     std::fs::read_to_string(path).map_err(|error| unreadable(role, path, &error))
 }
 
-fn unreadable(role: &str, path: &Path, error: &io::Error) -> Failure {
+pub(super) fn unreadable(role: &str, path: &Path, error: &io::Error) -> Failure {
     let message = format!("the {role} {} cannot be read: {error}", path.display());
     Failure::validation("FILE_UNREADABLE", message)
         .hint(format!("name a file that holds the {role}"))
@@ -251,7 +251,7 @@ fn verify_file(file: &Path, key: &str, earlier: &[String]) -> Result<Verified, F
     })
 }
 
-fn read_key(text: &str) -> Result<VerifierKey, Failure> {
+pub(super) fn read_key(text: &str) -> Result<VerifierKey, Failure> {
     let path = Path::new(text);
     let is_key = text.contains('+') && !path.exists();
     let line = if is_key { text.to_owned() } else { read_text("key", path)? };

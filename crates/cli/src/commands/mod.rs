@@ -11,6 +11,7 @@ mod init;
 mod key;
 mod principal;
 mod quickstart;
+mod receipt;
 mod recover;
 mod sandbox;
 mod stats;
@@ -43,6 +44,7 @@ pub(crate) enum Command {
     Execution(execution::ExecutionCommand),
     #[command(subcommand)]
     Audit(audit::AuditCommand),
+    Receipt(receipt::ReceiptArgs),
     Stats(stats::StatsArgs),
     Recover(recover::RecoverArgs),
     #[command(subcommand)]
@@ -66,6 +68,7 @@ impl Command {
             Command::Approval(command) => approval::run(context, command),
             Command::Execution(command) => execution::run(context, command),
             Command::Audit(command) => audit::run(context, command),
+            Command::Receipt(args) => receipt::run(context, &args),
             Command::Stats(args) => stats::run(context, &args),
             Command::Recover(args) => recover::run(context, &args),
             Command::Sandbox(command) => sandbox::run(context, command),

@@ -35,7 +35,7 @@ pub(super) struct Decided {
 /// Why a call may not run.
 struct Refusal {
     error: Failure,
-    decided: Option<Decided>,
+    decided: Option<Box<Decided>>,
 }
 
 impl From<Failure> for Refusal {
@@ -86,8 +86,8 @@ impl<'h> Call<'h> {
     fn deny(mut self, refusal: Refusal) -> Box<Halt<'h>> {
         let Refusal { error, decided } = refusal;
         let (facts, verdict) = match decided {
-            Some(Decided { facts, verdict }) => match self.keep_facts(&facts) {
-                Ok(facts) => (Some(facts), Some(verdict)),
+            Some(decided) => match self.keep_facts(&decided.facts) {
+                Ok(facts) => (Some(facts), Some(decided.verdict)),
                 Err(halt) => return halt,
             },
             None => (None, None),
@@ -135,11 +135,11 @@ fn decide(
     }
     if decided.verdict.decision == Decision::Block {
         let error = blocked(&decided.verdict);
-        return Err(Refusal { error, decided: Some(decided) });
+        return Err(Refusal { error, decided: Some(Box::new(decided)) });
     }
     match granted(call, asked, book, now) {
         Ok(authorization) => Ok((decided, authorization)),
-        Err(error) => Err(Refusal { error, decided: Some(decided) }),
+        Err(error) => Err(Refusal { error, decided: Some(Box::new(decided)) }),
     }
 }
 

@@ -14,6 +14,7 @@ use super::changes::{Changes, parents};
 use super::declare::violated;
 use super::execute::{Open, Work, check_expiry};
 use super::{Call, Executed, Outcome, Step};
+use crate::approvals::void;
 use crate::clock::Clock;
 use crate::manifest::{Manifest, conflict};
 use crate::path::RelPath;
@@ -114,7 +115,10 @@ impl<'h> Call<'h> {
                 tracing::warn!(%failure, "recovery failed");
             }
         }
-        let failure = Failure::from(conflict);
+        let failure = match conflict {
+            Conflict::People => void(&["who may approve"]),
+            conflict => Failure::from(conflict),
+        };
         match failure.class {
             ErrorClass::AuthorizationError => self.abort(open, failure),
             _ => self.roll_back(open, failure),
@@ -140,6 +144,7 @@ fn commit_batch(call: &Call<'_>, open: &Open, changes: Changes) -> Batch {
     let clock = Arc::clone(&call.host.clock);
     let mut batch = Batch { guard: Some(unexpired(open, clock)), ..Batch::default() };
     batch.expect.extend(open.authorization.grants.iter().copied().map(Expect::GrantLive));
+    batch.expect.extend(call.people.map(Expect::PeopleAt));
     for (key, value) in &open.snapshot.keys {
         let digest = value.as_ref().map(|value| Digest::of(value));
         batch.expect.push(Expect::KeyIs { key: key.clone(), digest });

@@ -77,7 +77,7 @@ impl<'h> Declared<'h> {
         let (store, clock) = (Arc::clone(&host.home.store), Arc::clone(&host.clock));
         let recorder = Recorder::begin(store, clock, execution, declared);
         let cancel = command.cancel;
-        let mut call = Call { host, tool, recorder, cancel, policies, circumstances };
+        let mut call = Call { host, tool, recorder, cancel, policies, circumstances, people: None };
         if let Some(bytes) = kept {
             host.home.keep(&mut call.recorder, payload, bytes)?;
         }

@@ -14,6 +14,7 @@ use serde_json::Value;
 use super::declare::Asked;
 use super::program::{ProgramWork, Sandbox};
 use super::{Authorized, Call, Step};
+use crate::approvals::void;
 use crate::meter::{cancelled, max_file_size};
 use crate::registry::Implementation;
 use crate::snapshot::Snapshot;
@@ -230,15 +231,17 @@ impl Call<'_> {
         if self.recorder.is_flushed() {
             return Ok(());
         }
-        let expect = authorization.grants.iter().copied().map(Expect::GrantLive).collect();
-        self.recorder.flush_with(Batch { expect, ..Batch::default() }).map_err(
-            |error| match error {
-                AppendError::Conflict(Conflict::Grant(id)) => {
-                    Stopped::Aborted(revoked_failure(&id.to_string()))
-                }
-                error => Stopped::Broken(error),
-            },
-        )
+        let grants = authorization.grants.iter().copied().map(Expect::GrantLive);
+        let expect = grants.chain(self.people.map(Expect::PeopleAt)).collect();
+        let flushed = self.recorder.flush_with(Batch { expect, ..Batch::default() });
+        self.people = None;
+        flushed.map_err(|error| match error {
+            AppendError::Conflict(Conflict::People) => Stopped::Aborted(void(&["who may approve"])),
+            AppendError::Conflict(Conflict::Grant(id)) => {
+                Stopped::Aborted(revoked_failure(&id.to_string()))
+            }
+            error => Stopped::Broken(error),
+        })
     }
 }
 

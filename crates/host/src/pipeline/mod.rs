@@ -129,6 +129,9 @@ pub(crate) struct Call<'h> {
     /// Frozen for the life of the call.
     pub(crate) policies: Arc<Policies>,
     pub(crate) circumstances: Circumstances,
+    /// As which principals and keys stood when answers of people were checked. Until the fact that
+    /// rests on them is written, nothing about them may change.
+    pub(crate) people: Option<u64>,
 }
 
 impl Host {

@@ -115,7 +115,8 @@ impl<'h> Waiting<'h> {
         let root = root.transpose()?.map(Arc::new);
         let policies = host.policies()?;
         let circumstances = declared.into();
-        let call = Call { host, tool, recorder, cancel, policies, circumstances };
+        let people = Some(host.people()?.version);
+        let call = Call { host, tool, recorder, cancel, policies, circumstances, people };
         let asked = call.look_at(input, root)?;
         Ok(Waiting { call, asked, question, given })
     }

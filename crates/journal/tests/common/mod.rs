@@ -6,6 +6,8 @@
 )]
 #![allow(dead_code, reason = "each test file uses its own part")]
 
+pub(crate) mod receipts;
+
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 

@@ -18,7 +18,7 @@ use crate::ui::{DIM, Done, Ui, paint, wrap};
 pub(super) fn edit(ui: Ui, host: &Host, token: &Token, approval: &Approval) -> Done<Exit> {
     let (editor, _) = host.authenticate(token, host.clock().now())?;
     let before = serde_json::to_string_pretty(&approval.input).unwrap_or_default();
-    let after = in_editor(host.home().staging(), "json", &before)?;
+    let after = in_editor(&host.home().staging(), "json", &before)?;
     if after.trim() == before.trim() {
         ui.line("nothing was changed; the call still waits")?;
         return Ok(Exit::Waiting);
@@ -37,14 +37,14 @@ pub(super) fn edit(ui: Ui, host: &Host, token: &Token, approval: &Approval) -> D
         cancel: Cancel::default(),
     })?;
     let reason = format!("edited: {} is asked for instead", outcome.execution);
-    host.answer(approval.call.execution, token, Answer::No, Some(reason))?;
+    host.answer(approval.call.execution, token, Answer::No, Some(&reason))?;
     let note = "the first call is refused; you asked for this one, so somebody else approves it";
     ui.line(wrap(&paint(DIM, note), 0))?;
     call::report(ui, host, &outcome)
 }
 
 /// Text as a person leaves it in their own editor.
-pub(super) fn in_editor(directory: PathBuf, kind: &str, text: &str) -> Result<String, Failure> {
+pub(super) fn in_editor(directory: &Path, kind: &str, text: &str) -> Result<String, Failure> {
     let editor = ["VISUAL", "EDITOR"].iter().find_map(|name| std::env::var(name).ok());
     let editor =
         editor.filter(|editor| !editor.trim().is_empty()).unwrap_or_else(|| "vi".to_owned());

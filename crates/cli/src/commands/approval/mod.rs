@@ -110,8 +110,8 @@ pub(super) fn run(context: &Context, command: ApprovalCommand) -> Done<Exit> {
             let call = execution::find(host.home(), &args.execution)?;
             show(ui, &host, call.execution)
         }
-        ApprovalCommand::Approve(args) => approve(ui, &host, args),
-        ApprovalCommand::Reject(args) => reject(ui, &host, args),
+        ApprovalCommand::Approve(args) => approve(ui, &host, &args),
+        ApprovalCommand::Reject(args) => reject(ui, &host, &args),
         ApprovalCommand::Withdraw(args) => withdraw(ui, &host, args),
         ApprovalCommand::Watch(args) => prompt::watch(ui, &host, &args.key.token()?, args.once),
     }
@@ -178,7 +178,7 @@ fn to_json(approval: &Approval) -> Value {
     })
 }
 
-fn approve(ui: Ui, host: &Host, args: AnswerArgs) -> Done<Exit> {
+fn approve(ui: Ui, host: &Host, args: &AnswerArgs) -> Done<Exit> {
     let token = args.key.token()?;
     if !args.yes {
         if ui.json || !std::io::stdin().is_terminal() {
@@ -190,7 +190,7 @@ fn approve(ui: Ui, host: &Host, args: AnswerArgs) -> Done<Exit> {
         let approval = host.approval(args.execution)?;
         return prompt::decide(ui, host, &token, &approval);
     }
-    let call = host.answer(args.execution, &token, Answer::Yes, args.reason)?;
+    let call = host.answer(args.execution, &token, Answer::Yes, args.reason.as_deref())?;
     let ready = call.approval.as_ref().is_some_and(|asked| asked.is_enough());
     if args.run && ready {
         let cancel = Cancel::from_flag(signals::cancelled());
@@ -234,14 +234,15 @@ fn line_with_state(call: &CallSummary) -> Value {
     value
 }
 
-fn reject(ui: Ui, host: &Host, args: RejectArgs) -> Done<Exit> {
-    let call = host.answer(args.execution, &args.key.token()?, Answer::No, args.reason)?;
+fn reject(ui: Ui, host: &Host, args: &RejectArgs) -> Done<Exit> {
+    let call =
+        host.answer(args.execution, &args.key.token()?, Answer::No, args.reason.as_deref())?;
     told(ui, &call)?;
     Ok(Exit::Done)
 }
 
 fn withdraw(ui: Ui, host: &Host, args: WithdrawArgs) -> Done<Exit> {
-    let call = host.withdraw(args.execution, &acting(args.principal)?, args.reason)?;
+    let call = host.withdraw(args.execution, &acting(args.principal)?, args.reason.as_deref())?;
     told(ui, &call)?;
     Ok(Exit::Done)
 }

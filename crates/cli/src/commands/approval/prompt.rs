@@ -35,7 +35,7 @@ pub(super) fn decide(ui: Ui, host: &Host, token: &Token, approval: &Approval) ->
             Choice::Yes => host.answer(execution, token, Answer::Yes, None)?,
             Choice::No => {
                 let reason = ask(ui, "why? ")?;
-                let reason = Some(reason).filter(|reason| !reason.is_empty());
+                let reason = Some(reason.as_str()).filter(|reason| !reason.is_empty());
                 host.answer(execution, token, Answer::No, reason)?
             }
             Choice::Explain => {

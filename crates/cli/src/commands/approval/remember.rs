@@ -33,7 +33,7 @@ pub(super) fn remember(ui: Ui, host: &Host, token: &Token, approval: &Approval) 
                 Ok(()) => break,
                 Err(failure) => ui.failure(&failure),
             },
-            "e" => proposal.text = in_editor(host.home().staging(), "cedar", &proposal.text)?,
+            "e" => proposal.text = in_editor(&host.home().staging(), "cedar", &proposal.text)?,
             "n" => {
                 ui.line("nothing is remembered; the call still waits")?;
                 return Ok(Exit::Waiting);

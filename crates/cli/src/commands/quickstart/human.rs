@@ -31,7 +31,7 @@ pub(super) fn play(
         ..CallCommand::new("notes.add".parse()?, input.to_string().into_bytes(), agent.clone())
     };
     let waiting = host.call(command)?;
-    host.answer(waiting.execution, &key(host)?, Answer::Yes, Some("looks good".to_owned()))?;
+    host.answer(waiting.execution, &key(host)?, Answer::Yes, Some("looks good"))?;
     let done = host.resume(waiting.execution, Cancel::default())?;
     Ok((waiting, done))
 }
