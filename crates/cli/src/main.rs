@@ -2,6 +2,7 @@
 
 mod bench;
 mod commands;
+mod difference;
 mod exit;
 mod gateway;
 mod key_file;

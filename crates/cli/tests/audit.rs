@@ -479,8 +479,8 @@ fn a_home_that_was_tampered_with_names_the_entry() {
             "UPDATE entries SET body = CAST(replace(CAST(body AS TEXT), 'agent:a', 'agent:b') AS BLOB) WHERE seq = {seq}"
         )
     };
-    // Entry 3 is the first call's declaration, and names the caller.
-    tamper("another caller", &touch(3), Some(3));
+    // Entry 3 names the policies, entry 4 is the first call's declaration, and names the caller.
+    tamper("another caller", &touch(4), Some(4));
     let half = size / 2;
     tamper("a removed entry", &format!("DELETE FROM entries WHERE seq = {half}"), Some(half));
     tamper(

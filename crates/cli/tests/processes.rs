@@ -71,9 +71,10 @@ fn six_processes_work_side_by_side_on_one_chain() {
     let stats = bench.stats();
     assert_eq!(stats["completed"], PROCESSES * CALLS, "{stats}");
     assert_eq!(stats["executions"], PROCESSES * CALLS);
-    // Six facts a call, and not one entry more.
+    // Six facts a call and the policies, which those say who begin at once: not one entry more.
     let grown = bench.verify()["size"].as_u64().unwrap() - size;
-    assert_eq!(grown, (6 * PROCESSES * CALLS) as u64);
+    let more = grown - (6 * PROCESSES * CALLS) as u64;
+    assert!((1..=PROCESSES as u64).contains(&more), "{more}");
     let files = tree(&bench.ws());
     assert_eq!(files.len(), PROCESSES * CALLS / 2, "no temporary file is left");
     assert!(files.iter().all(|(name, content)| name == content));

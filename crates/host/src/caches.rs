@@ -1,7 +1,7 @@
 //! The tables that answers are made from, derived anew from the journal and compared.
 //!
-//! Calls, grants, principals, keys and state are kept in tables of their own, changed in the same transaction as
-//! the entries that say so. Whoever edits a table by hand is found here.
+//! Calls, grants, principals, keys, policy sets and state are kept in tables of their own, changed
+//! in the same transaction as the entries that say so. Whoever edits a table by hand is found here.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use countersign_journal::{CallFilter, Entry, GrantRow, JournalError, Store};
 use countersign_model::effect::Effect;
 use countersign_model::event::{CallEvent, CallFact, Fact, GrantEvent};
 use countersign_model::record::{CallFold, CallRecord};
-use countersign_model::{Digest, GrantId, KeyBook, Timestamp};
+use countersign_model::{Digest, GrantId, KeyBook, PolicyAdopted, PolicyEvent, Timestamp};
 
 use crate::inspect::Unsound;
 
@@ -20,6 +20,8 @@ pub(crate) struct Caches<'s> {
     declared: u64,
     grants: BTreeMap<GrantId, GrantRow>,
     people: KeyBook,
+    /// Each as it was first taken up, in that order.
+    policies: Vec<PolicyAdopted>,
     keys: BTreeMap<String, Digest>,
 }
 
@@ -31,6 +33,7 @@ impl<'s> Caches<'s> {
             declared: 0,
             grants: BTreeMap::new(),
             people: KeyBook::default(),
+            policies: Vec::new(),
             keys: BTreeMap::new(),
         }
     }
@@ -41,6 +44,10 @@ impl<'s> Caches<'s> {
             Ok((at, Fact::Call(call))) => self.call(at, &call),
             Ok((_, Fact::Grant(event))) => {
                 self.grant(event);
+                Ok(())
+            }
+            Ok((_, Fact::Policy(PolicyEvent::Adopted(adopted)))) => {
+                self.policy(adopted);
                 Ok(())
             }
             Ok((_, fact)) => {
@@ -89,6 +96,12 @@ impl<'s> Caches<'s> {
         }
     }
 
+    fn policy(&mut self, adopted: PolicyAdopted) {
+        if !self.policies.iter().any(|known| known.policy.digest == adopted.policy.digest) {
+            self.policies.push(adopted);
+        }
+    }
+
     /// Compares everything with the tables. `size` is how far the journal was read; when others
     /// have appended since, what they said is taken in and the comparison made again.
     pub(crate) fn compare(&mut self, mut size: u64) -> Result<(), Unsound> {
@@ -114,6 +127,7 @@ impl<'s> Caches<'s> {
         self.calls.open().try_for_each(|record| compare_call(self.store, record))?;
         self.compare_grants()?;
         self.compare_people()?;
+        self.compare_policies()?;
         self.compare_keys()?;
         let mut calls = 0;
         self.store.visit_calls(&CallFilter::default(), &mut |_| {
@@ -136,6 +150,13 @@ impl<'s> Caches<'s> {
     fn compare_people(&self) -> Result<(), Unsound> {
         let kept = self.store.people()?.book;
         if kept == self.people { Ok(()) } else { Err(differs("the list of principals and keys")) }
+    }
+
+    fn compare_policies(&self) -> Result<(), Unsound> {
+        match self.store.policies()? == self.policies {
+            true => Ok(()),
+            false => Err(differs("the list of policy sets")),
+        }
     }
 
     fn compare_keys(&self) -> Result<(), Unsound> {

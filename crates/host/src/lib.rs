@@ -3,12 +3,14 @@
 //! No sockets and no terminal: front doors parse what they receive into a [`CallCommand`] and
 //! render the [`Outcome`].
 
+pub mod adoption;
 pub mod approvals;
 pub mod backends;
 pub mod builtin;
 mod caches;
 pub mod clock;
 pub mod config;
+pub mod explain;
 mod facts;
 pub mod grants;
 pub mod home;
@@ -30,6 +32,7 @@ mod recorder;
 pub mod recovery;
 pub mod refusal;
 pub mod registry;
+pub mod replay;
 mod resources;
 pub mod root;
 mod snapshot;
@@ -44,6 +47,6 @@ pub use clock::{Clock, SystemClock};
 pub use home::Home;
 pub use host::Host;
 pub use meter::Cancel;
-pub use pipeline::{CallCommand, Outcome, Receipt};
+pub use pipeline::{CallCommand, Outcome, Receipt, Simulation, Would};
 pub use program::{ProgramRuntime, ProgramTool};
 pub use registry::{Handlers, Implementation, Registry, Tool};

@@ -6,8 +6,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use countersign_model::Failure;
-use countersign_policy::{Policies, Problem, Source};
+use countersign_model::{Digest, Failure};
+use countersign_policy::{Policies, Problem, Rule, Source};
 use serde_json::json;
 
 use crate::home::Home;
@@ -21,12 +21,26 @@ const MOST_BYTES: u64 = 4 << 20;
 
 /// The policies as they were last read, and what was read.
 #[derive(Debug, Default)]
-pub(crate) struct Shelf(RwLock<Option<Shelved>>);
+pub(crate) struct Shelf {
+    read: RwLock<Option<Shelved>>,
+    /// The set that this process knows to be on record.
+    adopted: RwLock<Option<Digest>>,
+}
 
 #[derive(Debug, Clone)]
 struct Shelved {
     stamps: Arc<[Stamp]>,
     policies: Arc<Policies>,
+}
+
+impl Shelf {
+    pub(crate) fn is_adopted(&self, digest: Digest) -> bool {
+        *self.adopted.read().unwrap_or_else(PoisonError::into_inner) == Some(digest)
+    }
+
+    pub(crate) fn set_adopted(&self, digest: Digest) {
+        *self.adopted.write().unwrap_or_else(PoisonError::into_inner) = Some(digest);
+    }
 }
 
 /// A file or directory, and how it stood: another time or place means another content.
@@ -57,34 +71,38 @@ fn look(path: &Path) -> Option<Seen> {
 impl Host {
     /// The policies as they stand now. What cannot be read or understood lets nothing run.
     pub fn policies(&self) -> Result<Arc<Policies>, Failure> {
-        let shelved = self.shelf.0.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let shelved = self.shelf.read.read().unwrap_or_else(PoisonError::into_inner).clone();
         // Looked at without the lock: callers do not wait for each other's disk.
         if let Some(Shelved { stamps, policies }) = shelved
             && stamps.iter().all(Stamp::still_stands)
         {
             return Ok(policies);
         }
-        let (stamps, sources) = read(&self.home)?;
+        let (stamps, sources) = read(&self.home.policy())?;
         let policies = compile(&self.home, &sources)?;
         let shelved = Shelved { stamps: stamps.into(), policies: Arc::clone(&policies) };
-        *self.shelf.0.write().unwrap_or_else(PoisonError::into_inner) = Some(shelved);
+        *self.shelf.read.write().unwrap_or_else(PoisonError::into_inner) = Some(shelved);
         Ok(policies)
     }
 }
 
 pub(crate) fn compile(home: &Home, sources: &[Source]) -> Result<Arc<Policies>, Failure> {
-    let compiled = Policies::compile(sources, &home.config.policy.rules);
+    compile_with(sources, &home.config.policy.rules)
+}
+
+/// A set of policies that stands anywhere, or everything that is wrong with it.
+pub fn compile_with(sources: &[Source], rules: &[Rule]) -> Result<Arc<Policies>, Failure> {
+    let compiled = Policies::compile(sources, rules);
     compiled.map(Arc::new).map_err(|problems| invalid(&problems))
 }
 
-/// Every policy file of a home, in the order of names. Stamps are taken first: a file that changes
+/// Every policy file of a directory and of `remembered` in it, in the order of names. Stamps are taken first: a file that changes
 /// while it is read is read again at the next call.
-fn read(home: &Home) -> Result<(Vec<Stamp>, Vec<Source>), Failure> {
-    let directory = home.policy();
+fn read(directory: &Path) -> Result<(Vec<Stamp>, Vec<Source>), Failure> {
     let remembered = directory.join(REMEMBERED);
-    let mut stamps = vec![Stamp::of(directory.clone()), Stamp::of(remembered.clone())];
+    let mut stamps = vec![Stamp::of(directory.to_owned()), Stamp::of(remembered.clone())];
     let mut sources = Vec::new();
-    for (prefix, directory) in [("", &directory), ("remembered.", &remembered)] {
+    for (prefix, directory) in [("", directory), ("remembered.", &remembered)] {
         for name in names(directory).map_err(|error| unreadable(directory, &error))? {
             let path = directory.join(&name);
             stamps.push(Stamp::of(path.clone()));
@@ -97,7 +115,19 @@ fn read(home: &Home) -> Result<(Vec<Stamp>, Vec<Source>), Failure> {
 
 /// The sources of a home's policies as they stand on disk.
 pub fn sources(home: &Home) -> Result<Vec<Source>, Failure> {
-    Ok(read(home)?.1)
+    sources_in(&home.policy())
+}
+
+/// Likewise for policies that stand elsewhere, to be tried.
+pub fn sources_in(directory: &Path) -> Result<Vec<Source>, Failure> {
+    Ok(read(directory)?.1)
+}
+
+/// One policy file that stands anywhere.
+pub fn source_at(path: &Path) -> Result<Source, Failure> {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
+    let text = text(path).map_err(|error| unreadable(path, &error))?;
+    Ok(Source { name, text })
 }
 
 fn names(directory: &Path) -> io::Result<Vec<String>> {

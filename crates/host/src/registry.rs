@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use countersign_model::{
-    CompiledSchema, Declaration, Digest, Failure, Finding, Runtime, ToolId, ToolRef,
+    CompiledSchema, Declaration, Digest, Failure, Finding, Runtime, ToolFacts, ToolId, ToolRef,
 };
 use countersign_sandbox::Spec;
 use semver::Version;
 use serde_json::json;
 
+use crate::facts::tool_facts;
 use crate::home::Home;
 use crate::pinned::PinnedFiles;
 use crate::program::{ProgramRuntime, ProgramTool};
@@ -46,6 +47,11 @@ impl Tool {
             Implementation::Native(_) => None,
             Implementation::Program(program) => program.files.digest,
         }
+    }
+
+    /// What policies see of it.
+    pub fn facts(&self) -> ToolFacts {
+        tool_facts(self)
     }
 
     /// The sandbox that a call of this tool beneath `root` asks for. A home in there is hidden.

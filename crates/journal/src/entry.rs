@@ -6,7 +6,7 @@
 //! checked.
 
 use countersign_model::event::{Fact, GrantEvent};
-use countersign_model::{Digest, ExecutionId, Timestamp};
+use countersign_model::{Digest, ExecutionId, PolicyEvent, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::error::JournalError;
@@ -46,6 +46,7 @@ pub(crate) enum Subject {
     Grant(GrantEvent),
     /// A principal or a key.
     People(Box<Fact>),
+    Policy(PolicyEvent),
     Call(ExecutionId),
 }
 
@@ -65,6 +66,7 @@ impl EncodedFact {
             Fact::Home(_) => Subject::Home,
             Fact::Grant(event) => Subject::Grant(event),
             Fact::Principal(_) | Fact::Key(_) => Subject::People(Box::new(fact)),
+            Fact::Policy(event) => Subject::Policy(event),
             Fact::Call(call) => Subject::Call(call.execution),
         };
         let encoded = EncodedFact { time, json, subject };

@@ -10,7 +10,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use countersign_model::event::Fact;
 use countersign_model::record::CallSummary;
 use countersign_model::{
-    Digest, ExecutionId, Failure, Grant, GrantId, KeyBook, Lifecycle, Principal, Timestamp, ToolId,
+    Digest, ExecutionId, Failure, Grant, GrantId, KeyBook, Lifecycle, PolicyAdopted, Principal,
+    Timestamp, ToolId,
 };
 
 use crate::entry::Entry;
@@ -172,6 +173,10 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// Changes whenever something happens to a principal or a key; 0 if nothing ever has.
     fn people_version(&self) -> Result<u64, JournalError>;
     fn people(&self) -> Result<People, JournalError>;
+
+    /// Every policy set that has decided here, oldest first.
+    fn policies(&self) -> Result<Vec<PolicyAdopted>, JournalError>;
+    fn has_policy(&self, digest: &Digest) -> Result<bool, JournalError>;
 
     /// A small value that the facts of a call pin by digest, checked against it.
     fn payload(

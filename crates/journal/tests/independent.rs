@@ -15,8 +15,8 @@ use std::path::Path;
 use std::process::Command;
 
 use common::{
-    added, call_fact, check, checkpoint_of, created, declared, entries, journal, key, key_id,
-    key_record, key_revoked, lines, made, rechain, removed, retired, signed_export, signer,
+    added, adopted, call_fact, check, checkpoint_of, created, declared, entries, journal, key,
+    key_id, key_record, key_revoked, lines, made, rechain, removed, retired, signed_export, signer,
     stranger,
 };
 use countersign_journal::{Entry, export};
@@ -66,6 +66,8 @@ fn people() -> Vec<Fact> {
         key_revoked(2),
         removed("agent:a"),
         added("agent:a"),
+        adopted("a set", 1_000),
+        adopted("a set", 2_000),
     ]
 }
 

@@ -217,6 +217,8 @@ class Story:
         elif kind == "key":
             (event, data), = what.items()
             self.tell_key(event, data)
+        elif kind == "policy":
+            need(list(what) == ["adopted"], "an unknown fact")
         else:
             need(kind == "call", "an unknown fact")
             (event, data), = what["event"].items()

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use semver::Version;
 use serde::{Deserialize, Serialize};
 
+use crate::adoption::PolicyEvent;
 use crate::approval::Consent;
 use crate::capability::Capability;
 use crate::declaration::ResourceLimits;
@@ -31,6 +32,7 @@ pub enum Fact {
     Grant(GrantEvent),
     Principal(PrincipalEvent),
     Key(KeyEvent),
+    Policy(PolicyEvent),
     Call(CallFact),
 }
 

@@ -4,6 +4,7 @@
 //! The clock is passed in as a [`Timestamp`]; bytes come from the caller. Live code, recovery,
 //! replay and offline verification all share these rules, so they cannot drift apart.
 
+pub mod adoption;
 pub mod approval;
 pub mod audit;
 pub mod authorize;
@@ -38,6 +39,7 @@ pub mod time;
 pub mod token;
 pub mod verdict;
 
+pub use adoption::{PolicyAdopted, PolicyEvent};
 pub use approval::{Answer, Consent, Subject};
 pub use authorize::{Authorization, Need, authorize};
 pub use book::{GrantBook, GrantRecord};

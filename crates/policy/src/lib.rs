@@ -5,6 +5,7 @@
 //! block: whatever goes wrong in here, a call does not run because of it.
 
 mod arguments;
+mod cases;
 mod decide;
 mod effect;
 mod glob;
@@ -21,6 +22,7 @@ mod rule;
 mod source;
 mod table;
 
+pub use cases::{Against, CaseFile, CaseResult};
 pub use lint::Known;
 pub use policies::{DEFAULT_POLICY, Policies, RuleInfo, SCHEMA};
 pub use problem::{Problem, Severity};

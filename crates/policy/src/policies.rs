@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::LazyLock;
 
 use cedar_policy::{PolicySet, Schema, ValidationMode, Validator};
+use countersign_model::digest::canonical_json;
 use countersign_model::{CallFacts, Digest, Question, RuleEffect, Timestamp, Verdict};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::index::Index;
@@ -32,6 +33,8 @@ pub const DEFAULT_POLICY: &str = include_str!("default.cedar");
 #[derive(Debug)]
 pub struct Policies {
     sources: Vec<Source>,
+    /// Sorted by name.
+    rows: Vec<Rule>,
     digest: Digest,
     /// Sorted by id.
     pub(crate) entries: Vec<Entry>,
@@ -71,14 +74,29 @@ impl Policies {
         let warnings = validate(&entries, sources)?;
         let index = Index::build(&entries)?;
         let by_id = entries.iter().enumerate().map(|(at, e)| (e.id.clone(), at)).collect();
-        let sources = sorted(sources);
-        let digest = digest(&sources, rules).ok_or_else(|| internal("the rules have no digest"))?;
-        Ok(Policies { sources, digest, entries, by_id, names, index, warnings })
+        let (sources, rows) = sorted(sources, rules);
+        let document = document(&sources, &rows).ok_or_else(|| internal("no canonical form"))?;
+        let digest = Digest::of(&document);
+        Ok(Policies { sources, rows, digest, entries, by_id, names, index, warnings })
     }
 
     /// What the set is known by: the same files and rows, in any order, have the same digest.
     pub fn digest(&self) -> Digest {
         self.digest
+    }
+
+    /// The whole set as canonical JSON, from which it can be read again. The digest is the digest
+    /// of these bytes, so whoever keeps them can show what decided.
+    pub fn to_document(&self) -> Vec<u8> {
+        // It had a canonical form when it was compiled, and is frozen since.
+        document(&self.sources, &self.rows).unwrap_or_default()
+    }
+
+    /// Reads a set that was kept as [`to_document`](Self::to_document) makes it.
+    pub fn from_document(bytes: &[u8]) -> Result<Policies, Vec<Problem>> {
+        let document: Document = serde_json::from_slice(bytes)
+            .map_err(|error| vec![Problem::error("POLICY_DOCUMENT", error.to_string())])?;
+        Policies::compile(&document.sources, &document.rules)
     }
 
     /// Pure and total: what cannot be decided is blocked.
@@ -107,6 +125,11 @@ impl Policies {
         self.entries.iter().map(info)
     }
 
+    /// The rows of the table, sorted by name.
+    pub fn rows(&self) -> &[Rule] {
+        &self.rows
+    }
+
     /// The files as they were given, sorted by name.
     pub fn sources(&self) -> &[Source] {
         &self.sources
@@ -129,17 +152,25 @@ fn info(entry: &Entry) -> RuleInfo {
     }
 }
 
-fn sorted(sources: &[Source]) -> Vec<Source> {
-    let mut sources = sources.to_vec();
+fn sorted(sources: &[Source], rules: &[Rule]) -> (Vec<Source>, Vec<Rule>) {
+    let (mut sources, mut rules) = (sources.to_vec(), rules.to_vec());
     sources.sort();
-    sources
+    rules.sort_by(|a, b| a.name.cmp(&b.name));
+    (sources, rules)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Document {
+    #[expect(dead_code, reason = "there is one format so far")]
+    format: u32,
+    rules: Vec<Rule>,
+    sources: Vec<Source>,
 }
 
 /// The contract: canonical JSON of the files sorted by name and the rows sorted by name.
-fn digest(sources: &[Source], rules: &[Rule]) -> Option<Digest> {
-    let mut rules: Vec<&Rule> = rules.iter().collect();
-    rules.sort_by(|a, b| a.name.cmp(&b.name));
-    Digest::of_json(&serde_json::json!({"format": 1, "rules": rules, "sources": sources})).ok()
+fn document(sources: &[Source], rules: &[Rule]) -> Option<Vec<u8>> {
+    canonical_json(&serde_json::json!({"format": 1, "rules": rules, "sources": sources})).ok()
 }
 
 fn read(sources: &[Source], rules: &[Rule], names: &Names) -> Result<Vec<Entry>, Vec<Problem>> {
@@ -193,11 +224,16 @@ fn validate(entries: &[Entry], sources: &[Source]) -> Result<Vec<Problem>, Vec<P
         .map_err(|error| internal(error.to_string()))?;
     let result = Validator::new(schema).validate(&set, ValidationMode::Strict);
     let place = Placer { entries, sources };
-    let errors: Vec<_> = result
+    let mut errors: Vec<_> = result
         .validation_errors()
         .map(|error| place.blame(error.policy_id().as_ref(), "POLICY_INVALID", error))
         .collect();
     if !errors.is_empty() {
+        // Cedar finds the same flaw once for each question.
+        errors.sort();
+        errors.dedup_by(|a, b| {
+            (a.code, &a.rule, a.line, a.column) == (b.code, &b.rule, b.line, b.column)
+        });
         return Err(errors);
     }
     let warnings = result.validation_warnings().map(|warning| {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use cedar_policy::{ActionConstraint, Effect, EntityUid, Policy, PolicyId, PolicySet};
 use countersign_model::Question;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::names::Names;
@@ -13,7 +13,8 @@ use crate::problem::{Lines, Place, Problem};
 use crate::table::{TABLE_FILE, is_rule_name};
 
 /// One policy file.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Source {
     /// The name of the file, such as `default.cedar`.
     pub name: String,

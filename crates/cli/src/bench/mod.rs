@@ -3,6 +3,7 @@
 mod baseline;
 mod calls;
 mod measure;
+mod policy;
 mod sandbox;
 mod spawns;
 
@@ -20,12 +21,14 @@ use crate::ui::{DIM, Done, GOOD, Ui, WARN, paint, wrap};
 pub(crate) enum BenchCommand {
     Calls(calls::CallsArgs),
     Sandbox(sandbox::SandboxArgs),
+    Policy(policy::PolicyArgs),
 }
 
 pub(crate) fn run(context: &Context, command: BenchCommand) -> Done<Exit> {
     match command {
         BenchCommand::Calls(args) => calls::run(context, &args),
         BenchCommand::Sandbox(args) => sandbox::run(context, &args),
+        BenchCommand::Policy(args) => policy::run(context, &args),
     }
 }
 

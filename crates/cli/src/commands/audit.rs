@@ -11,7 +11,7 @@ use countersign_journal::{JournalError, StoredEntry, VerifierKey, export};
 use countersign_model::audit::AuditEvent;
 use countersign_model::event::{CallFact, Fact, GrantEvent};
 use countersign_model::record::CallFold;
-use countersign_model::{Failure, KeyEvent, PrincipalEvent};
+use countersign_model::{Failure, KeyEvent, PolicyEvent, PrincipalEvent};
 use serde_json::{Value, json};
 
 use super::execution::{FilterArgs, find};
@@ -200,6 +200,9 @@ fn subject(fact: &Fact) -> String {
         Fact::Key(KeyEvent::Created { key, .. }) => format!("key {}", key.id),
         Fact::Key(KeyEvent::Retired { key, .. } | KeyEvent::Revoked { key, .. }) => {
             format!("key {key}")
+        }
+        Fact::Policy(PolicyEvent::Adopted(adopted)) => {
+            format!("policy set {}", adopted.policy.digest)
         }
         Fact::Call(call) => format!("execution {}", call.execution),
     }

@@ -24,6 +24,17 @@ use crate::ui::{BOLD, DIM, Done, Ui, inert, paint, wrap};
 /// expired, 5 a limit was reached, 6 this machine cannot enforce what the tool needs, 7 outcome unknown, 70 internal error.
 #[derive(Debug, Args)]
 pub(crate) struct CallArgs {
+    #[command(flatten)]
+    what: What,
+
+    /// Where policy asks for a human, wait for the answer
+    #[arg(long)]
+    wait: bool,
+}
+
+/// What is called, by whom and where: the same for a call and for one that is only tried.
+#[derive(Debug, Args)]
+pub(super) struct What {
     /// The tool, as id or id@version; the highest version answers when none is named
     tool: ToolRef,
 
@@ -50,26 +61,28 @@ pub(crate) struct CallArgs {
     /// Allow only the tools of this set, which countersign.toml names
     #[arg(long, value_name = "NAME")]
     toolset: Option<String>,
+}
 
-    /// Where policy asks for a human, wait for the answer
-    #[arg(long)]
-    wait: bool,
+impl What {
+    pub(super) fn command(self) -> Result<CallCommand, Failure> {
+        Ok(CallCommand {
+            tool: self.tool,
+            input: read_input(&self.input)?,
+            principal: acting(self.principal)?,
+            chain: self.chain,
+            mode: self.mode,
+            toolset: self.toolset,
+            root: self.root,
+            cancel: Cancel::from_flag(signals::cancelled()),
+        })
+    }
 }
 
 /// Larger inputs are refused here; everything smaller is judged, and recorded, by the host.
 const MOST_BYTES: u64 = 16 << 20;
 
 pub(super) fn run(context: &Context, args: CallArgs) -> Done<Exit> {
-    let command = CallCommand {
-        tool: args.tool,
-        input: read_input(&args.input)?,
-        principal: acting(args.principal)?,
-        chain: args.chain,
-        mode: args.mode,
-        toolset: args.toolset,
-        root: args.root,
-        cancel: Cancel::from_flag(signals::cancelled()),
-    };
+    let command = args.what.command()?;
     let host = sandbox::open_host(&context.home)?;
     let cancel = command.cancel.clone();
     let mut outcome = host.call(command)?;

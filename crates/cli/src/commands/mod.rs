@@ -9,6 +9,7 @@ mod execution;
 mod grant;
 mod init;
 mod key;
+mod policy;
 mod principal;
 mod quickstart;
 mod receipt;
@@ -39,6 +40,8 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Key(key::KeyCommand),
     #[command(subcommand)]
+    Policy(policy::PolicyCommand),
+    #[command(subcommand)]
     Approval(approval::ApprovalCommand),
     #[command(subcommand)]
     Execution(execution::ExecutionCommand),
@@ -65,6 +68,7 @@ impl Command {
             Command::Grant(command) => grant::run(context, command),
             Command::Principal(command) => principal::run(context, command),
             Command::Key(command) => key::run(context, command),
+            Command::Policy(command) => policy::run(context, command),
             Command::Approval(command) => approval::run(context, command),
             Command::Execution(command) => execution::run(context, command),
             Command::Audit(command) => audit::run(context, command),

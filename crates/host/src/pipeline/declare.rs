@@ -14,7 +14,7 @@ use super::{Call, CallCommand, Step};
 use crate::facts::Circumstances;
 use crate::host::Host;
 use crate::recorder::Recorder;
-use crate::registry::Implementation;
+use crate::registry::{Implementation, Tool};
 use crate::root::Root;
 use crate::tool::{Footprint, Place};
 
@@ -51,7 +51,7 @@ impl<'h> Declared<'h> {
         let (payload, kept) = input_payload(&command.input, &input)?;
         let root =
             command.root.as_ref().map(|path| Root::open(path, host.home.path()).map(Arc::new));
-        let policies = host.policies()?;
+        let policies = host.policies_in_force()?;
         let circumstances = Circumstances {
             chain: command.chain,
             mode: command.mode,
@@ -86,11 +86,7 @@ impl<'h> Declared<'h> {
 
     /// Checks the input, all of it, and reports every violation with its place.
     pub fn validate(mut self) -> Step<'h, Validated<'h>> {
-        let checked = self.input.and_then(|input| match self.call.tool.input.check(&input) {
-            violations if violations.is_empty() => Ok(input),
-            violations => Err(invalid_input(&self.call.tool.declaration, &violations)),
-        });
-        let input = match checked {
+        let input = match self.input.and_then(|input| check_input(&self.call.tool, input)) {
             Ok(input) => input,
             Err(error) => {
                 return Err(self.call.end(CallEvent::Failed { error: error.clone() }, error));
@@ -98,27 +94,21 @@ impl<'h> Declared<'h> {
         };
         self.call.note(CallEvent::Validated {})?;
         let root = self.root.transpose();
-        match root.and_then(|root| self.call.look_at(input, root)) {
+        match root.and_then(|root| self.call.case().look_at(input, root)) {
             Ok(asked) => Ok(Validated { call: self.call, asked, attempt: 1, approval: None }),
             Err(error) => Err(self.call.end(CallEvent::Failed { error: error.clone() }, error)),
         }
     }
 }
 
-impl Call<'_> {
-    /// What a call with this input will touch.
-    pub(super) fn look_at(
-        &self,
-        input: Value,
-        root: Option<Arc<Root>>,
-    ) -> Result<Arc<Asked>, Failure> {
-        let place = Place::new(root);
-        let footprint = footprint(&self.tool.implementation, &input, &place)?;
-        Ok(Arc::new(Asked { input, place, footprint }))
+pub(super) fn check_input(tool: &Tool, input: Value) -> Result<Value, Failure> {
+    match tool.input.check(&input) {
+        violations if violations.is_empty() => Ok(input),
+        violations => Err(invalid_input(&tool.declaration, &violations)),
     }
 }
 
-fn footprint(
+pub(super) fn footprint(
     implementation: &Implementation,
     input: &Value,
     place: &Place,

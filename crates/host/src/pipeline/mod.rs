@@ -11,6 +11,7 @@
 //! ```
 
 mod authorize;
+mod case;
 mod changes;
 mod commit;
 mod declare;
@@ -18,6 +19,7 @@ mod execute;
 mod native;
 mod program;
 mod rollback;
+mod simulate;
 mod wait;
 
 use std::path::PathBuf;
@@ -32,6 +34,7 @@ use countersign_policy::Policies;
 use serde_json::Value;
 
 pub use self::authorize::Authorized;
+use self::case::Case;
 pub(crate) use self::changes::effects_of;
 pub(crate) use self::commit::workspace_unchanged;
 pub use self::commit::{Checked, Committed};
@@ -39,6 +42,7 @@ pub(crate) use self::declare::Asked;
 pub use self::declare::{Declared, Validated};
 pub use self::execute::{Executed, Executing};
 use self::execute::{Open, Trace};
+pub use self::simulate::{Simulation, Would};
 pub use self::wait::Waiting;
 use crate::facts::Circumstances;
 use crate::host::Host;
@@ -173,6 +177,12 @@ impl Host {
 }
 
 impl<'h> Call<'h> {
+    /// What a decision about this call goes by.
+    fn case(&self) -> Case<'_> {
+        let Call { host, tool, policies, circumstances, .. } = self;
+        Case { host, tool, policies, circumstances }
+    }
+
     fn note(&mut self, event: CallEvent) -> Step<'h, ()> {
         self.recorder.note(event).map_err(|failure| self.broken(failure))
     }

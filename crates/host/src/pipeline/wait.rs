@@ -11,11 +11,10 @@ use countersign_model::{
     CallState, Consent, Digest, ExecutionId, Failure, Subject, Timestamp, ToolRef, WorkspaceAccess,
 };
 
-use super::authorize::Decided;
+use super::case::Decided;
 use super::declare::Asked;
 use super::{Call, Halt, Step, Validated};
 use crate::approvals::{expired, pending, void};
-use crate::facts::call_facts;
 use crate::host::Host;
 use crate::manifest::Manifest;
 use crate::meter::{Cancel, max_file_size};
@@ -33,13 +32,6 @@ pub struct Waiting<'h> {
 }
 
 impl<'h> Call<'h> {
-    /// What policy says about the call at a moment, and the facts that it went by.
-    pub(super) fn judge_by_policy(&self, asked: &Asked, at: Timestamp) -> Decided {
-        let facts = call_facts(&self.tool, &self.circumstances, asked, at);
-        let verdict = self.policies.decide(&facts, &asked.input);
-        Decided { facts, verdict }
-    }
-
     /// Asks people, and lets go of the call.
     pub(super) fn ask(mut self, asked: &Asked, decided: Decided) -> Box<Halt<'h>> {
         match self.question(asked, decided) {
@@ -113,11 +105,11 @@ impl<'h> Waiting<'h> {
         })?;
         let root = declared.root.as_ref().map(|path| Root::open(path.as_ref(), host.home.path()));
         let root = root.transpose()?.map(Arc::new);
-        let policies = host.policies()?;
+        let policies = host.policies_in_force()?;
         let circumstances = declared.into();
         let people = Some(host.people()?.version);
         let call = Call { host, tool, recorder, cancel, policies, circumstances, people };
-        let asked = call.look_at(input, root)?;
+        let asked = call.case().look_at(input, root)?;
         Ok(Waiting { call, asked, question, given })
     }
 
@@ -157,7 +149,7 @@ impl<'h> Waiting<'h> {
         if self.call.tool.digest != shown.facts.tool.declaration {
             return Ok(vec!["the tool"]);
         }
-        let decided = self.call.judge_by_policy(&self.asked, shown.facts.time);
+        let decided = self.call.case().judge_by_policy(&self.asked, shown.facts.time);
         let now = self.call.subject(&self.asked, decided, shown.expires_at)?;
         let mut changes = shown.changes(&now);
         if changes.is_empty() && now.digest()? != self.question.subject {

@@ -11,7 +11,7 @@ use countersign_journal::{
 };
 use countersign_model::event::Fact;
 use countersign_model::record::CallSummary;
-use countersign_model::{Digest, ExecutionId};
+use countersign_model::{Digest, ExecutionId, PolicyAdopted};
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Mishap {
@@ -210,6 +210,14 @@ impl Store for TestStore {
 
     fn people(&self) -> Result<People, JournalError> {
         self.inner.people()
+    }
+
+    fn policies(&self) -> Result<Vec<PolicyAdopted>, JournalError> {
+        self.inner.policies()
+    }
+
+    fn has_policy(&self, digest: &Digest) -> Result<bool, JournalError> {
+        self.inner.has_policy(digest)
     }
 
     fn payload(

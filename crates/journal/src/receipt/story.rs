@@ -103,7 +103,7 @@ impl<'a> Story<'a> {
                 }
                 self.remark_late_revocation(entry);
             }
-            Fact::Home(_) | Fact::Call(_) => {}
+            Fact::Home(_) | Fact::Call(_) | Fact::Policy(_) => {}
         }
     }
 

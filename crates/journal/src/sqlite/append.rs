@@ -6,11 +6,11 @@ use countersign_model::event::{Fact, GrantEvent};
 use countersign_model::{Digest, ExecutionId};
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 
-use super::people;
 use super::prepared::{Prepared, PreparedCall};
 use super::queue::Job;
 use super::rows::{self, HeadRow};
 use super::trust::Trusted;
+use super::{people, policies};
 use crate::checkpoint::{Checkpoint, NoteSigner};
 use crate::entry::{EncodedFact, Subject};
 use crate::error::{AppendError, Conflict, JournalError};
@@ -216,6 +216,7 @@ impl<'c> Writer<'c> {
         match &fact.subject {
             Subject::Grant(event) => self.put_grant(event),
             Subject::People(fact) => self.put_people(fact, seq + 1),
+            Subject::Policy(event) => policies::put(self.transaction, seq, event),
             _ => Ok(()),
         }
     }

@@ -2,6 +2,7 @@
 
 mod append;
 mod people;
+mod policies;
 mod prepared;
 mod queue;
 mod rows;
@@ -16,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use countersign_model::record::CallSummary;
-use countersign_model::{Digest, ExecutionId, Timestamp};
+use countersign_model::{Digest, ExecutionId, PolicyAdopted, Timestamp};
 use rusqlite::{Connection, OptionalExtension, Row, Rows, params_from_iter};
 
 use self::append::{NODE_STRIDE, commit_group};
@@ -298,6 +299,14 @@ impl Store for SqliteStore {
             let snapshot = connection.unchecked_transaction()?;
             Ok(People { version: people::version(&snapshot)?, book: people::book(&snapshot)? })
         })
+    }
+
+    fn policies(&self) -> Result<Vec<PolicyAdopted>, JournalError> {
+        self.read(policies::all)
+    }
+
+    fn has_policy(&self, digest: &Digest) -> Result<bool, JournalError> {
+        self.read(|connection| policies::has(connection, digest))
     }
 
     fn payload(

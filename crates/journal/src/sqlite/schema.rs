@@ -12,9 +12,11 @@ use crate::error::JournalError;
 const APPLICATION_ID: i32 = 0x4353_474e;
 /// Readers of the same major version understand each other; a minor version only adds.
 const MAJOR: i32 = 1;
-const MINOR: i32 = 1;
+const MINOR: i32 = 2;
 /// The minor version that brought principals and keys.
 const PEOPLE: i32 = 1;
+/// The minor version that brought the policy sets.
+const POLICIES: i32 = 2;
 
 /// How long to wait for another process to finish its commit.
 const BUSY: Duration =
@@ -53,11 +55,14 @@ CREATE TABLE claims (resource TEXT PRIMARY KEY, call BLOB NOT NULL) WITHOUT ROWI
 /// What minor versions have added. A journal without it is one in which none of it ever happened:
 /// readers take it as empty, and whoever writes next makes the tables.
 ///
-/// `principals` and `key_records` are caches of the journal, `versions` says when they changed.
+/// `principals`, `key_records` and `policies` are caches of the journal; `versions` says when the
+/// first two changed.
 const ADDED: &str = "
 CREATE TABLE IF NOT EXISTS versions (name TEXT PRIMARY KEY, version INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS principals (name TEXT PRIMARY KEY, body BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS key_records (id BLOB PRIMARY KEY, body BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS policies (digest BLOB PRIMARY KEY, seq INTEGER NOT NULL,
+    body BLOB NOT NULL) WITHOUT ROWID;
 ";
 
 pub(crate) fn create(path: &Path) -> Result<Connection, JournalError> {
@@ -100,6 +105,11 @@ fn upgrade(connection: &mut Connection) -> Result<(), JournalError> {
 /// and not of the tables: a table that should be there and is not is no empty table.
 pub(super) fn has_people(connection: &Connection) -> Result<bool, JournalError> {
     Ok(minor(connection)? >= PEOPLE)
+}
+
+/// Likewise for the policy sets.
+pub(super) fn has_policies(connection: &Connection) -> Result<bool, JournalError> {
+    Ok(minor(connection)? >= POLICIES)
 }
 
 fn minor(connection: &Connection) -> Result<i32, JournalError> {

@@ -24,8 +24,8 @@ use countersign_model::event::{
 use countersign_model::record::{CallRecord, CallSummary};
 use countersign_model::{
     Capability, Digest, ExecutionId, Failure, Grant, GrantBody, GrantId, HomeId, HostId, KeyEvent,
-    KeyId, KeyRecord, KeyScope, PrincipalEvent, ResourceLimits, SandboxMode, Scope, Timestamp,
-    Token, TransactionId,
+    KeyId, KeyRecord, KeyScope, PolicyAdopted, PolicyEvent, PrincipalEvent, ResourceLimits,
+    SandboxMode, Scope, Timestamp, Token, TransactionId,
 };
 use ed25519_dalek::SigningKey;
 use tempfile::TempDir;
@@ -99,6 +99,16 @@ pub(crate) fn key_id(n: u64) -> KeyId {
 pub(crate) fn added(principal: &str) -> Fact {
     let (at, by, principal) = (NOW, "human:ada".parse().unwrap(), principal.parse().unwrap());
     Fact::Principal(PrincipalEvent::Added { at, by, description: None, principal })
+}
+
+/// A set whose text is `text` was taken up.
+pub(crate) fn adopted(text: &str, at: i64) -> Fact {
+    Fact::Policy(PolicyEvent::Adopted(PolicyAdopted {
+        at: Timestamp::from_millis(at),
+        policy: Payload::of(text.as_bytes()),
+        rules: 1,
+        sources: vec!["default.cedar".to_owned()],
+    }))
 }
 
 pub(crate) fn removed(principal: &str) -> Fact {

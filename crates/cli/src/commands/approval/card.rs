@@ -4,8 +4,8 @@ use countersign_host::approvals::Approval;
 use countersign_host::refusal::reasons;
 use countersign_model::{Need, Timestamp};
 use serde_json::Value;
-use similar::{ChangeTag, TextDiff};
 
+use crate::difference::{Mark, difference};
 use crate::lifecycle::limits;
 use crate::plain::plain;
 use crate::ui::{BAD, BOLD, DIM, Done, GOOD, Ui, WARN, paint, wrap};
@@ -106,16 +106,12 @@ fn input(ui: Ui, approval: &Approval) -> Done {
         return lines(ui, now.lines().map(|line| format!("    {line}")));
     }
     ui.line(wrap(&paint(DIM, format!("  input, and what differs from {execution}")), 4))?;
-    let diff = TextDiff::from_lines(before.as_str(), now.as_str());
-    let marked = diff.iter_all_changes().map(|change| {
-        let line = change.value().trim_end_matches('\n').to_owned();
-        match change.tag() {
-            ChangeTag::Delete => paint(BAD, format!("  - {line}")),
-            ChangeTag::Insert => paint(GOOD, format!("  + {line}")),
-            ChangeTag::Equal => format!("    {line}"),
-        }
+    let marked = difference(&before, &now).into_iter().map(|(mark, line)| match mark {
+        Mark::Gone => paint(BAD, format!("  - {line}")),
+        Mark::New => paint(GOOD, format!("  + {line}")),
+        Mark::Same => format!("    {line}"),
     });
-    lines(ui, marked.collect::<Vec<_>>().into_iter())
+    lines(ui, marked)
 }
 
 /// Never cut without saying so: whoever approves must know that there is more.
