@@ -15,7 +15,8 @@ pub(crate) fn plain(text: &str) -> String {
         }
         shown.push_str(&spelt(&word));
         word.clear();
-        shown.push(c);
+        // Spaces that are none, and marks that pass for others: only plain ones pass for themselves.
+        if c.is_ascii() { shown.push(c) } else { shown.push_str(&number(c)) }
     }
     shown.push_str(&spelt(&word));
     shown
@@ -28,15 +29,22 @@ fn spelt(word: &str) -> String {
     let has_latin = word.chars().any(is_latin);
     let all_pass = word.chars().filter(|c| c.is_alphabetic()).all(|c| is_latin(c) || passes(c));
     let is_odd = |c: char| !is_latin(c) && c.is_alphabetic() && (has_latin || all_pass);
-    let number = |c: char| format!("\\u{{{:x}}}", u32::from(c));
     let digit = |c: char| c.is_numeric() && !c.is_ascii();
     word.chars().map(|c| if is_odd(c) || digit(c) { number(c) } else { c.to_string() }).collect()
 }
 
+fn number(c: char) -> String {
+    format!("\\u{{{:x}}}", u32::from(c))
+}
+
 /// Latin letters, with the accents that languages put on them.
 fn is_latin(c: char) -> bool {
-    c.is_ascii_alphabetic()
-        || matches!(c, '\u{c0}'..='\u{24f}' | '\u{1e00}'..='\u{1eff}') && c.is_alphabetic()
+    // Letters without their dot, the long s, and clicks that look like strokes.
+    let is_odd = matches!(c, '\u{131}' | '\u{17f}' | '\u{1c0}'..='\u{1c3}');
+    !is_odd && c.is_ascii_alphabetic()
+        || !is_odd
+            && matches!(c, '\u{c0}'..='\u{24f}' | '\u{1e00}'..='\u{1eff}')
+            && c.is_alphabetic()
 }
 
 /// Letters of Cyrillic, Greek and Armenian that look like Latin ones, and letters for mathematics.
@@ -66,6 +74,8 @@ mod tests {
             ("\u{ff41}dmin", "\\u{ff41}dmin"),
             ("a\u{202e}b\u{1b}", "a\\u{202e}b\\u{1b}"),
             ("1\u{661}", "1\\u{661}"),
+            ("adm\u{131}n", "adm\\u{131}n"),
+            ("a\u{a0}b\u{2044}c", "a\\u{a0}b\\u{2044}c"),
         ] {
             assert_eq!(plain(text), shown, "{text}");
         }

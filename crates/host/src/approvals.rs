@@ -43,6 +43,28 @@ impl Host {
         Ok(waiting)
     }
 
+    /// Ends calls that nobody answered in time. Until somebody does, such a call merely waits in vain:
+    /// it can neither be answered nor run.
+    pub fn end_expired(&self) -> Result<Vec<ExecutionId>, Failure> {
+        let (mut ended, now) = (Vec::new(), self.clock.now());
+        for call in self.approvals()? {
+            if call.approval.as_ref().is_none_or(|asked| asked.expires_at > now) {
+                continue;
+            }
+            let late = self.on_waiting_call(call.execution, |_, question, _| {
+                let error = expired(question);
+                Ok(CallEvent::Denied(event::Denied { error, facts: None, verdict: None }))
+            });
+            match late {
+                Ok(_) => ended.push(call.execution),
+                // Somebody else was faster.
+                Err(failure) if failure.code == "NOT_WAITING" => {}
+                Err(failure) => return Err(failure),
+            }
+        }
+        Ok(ended)
+    }
+
     /// What a person is shown, also after the call has gone on.
     pub fn approval(&self, execution: ExecutionId) -> Result<Approval, Failure> {
         let mut question = None;
@@ -96,7 +118,8 @@ impl Host {
             }
             Ok(())
         })?;
-        found.map(|earlier| Ok((earlier.execution, self.input_of(&earlier)?))).transpose()
+        // What is no longer kept cannot be compared with, and keeps nobody from looking at this one.
+        Ok(found.and_then(|earlier| Some((earlier.execution, self.input_of(&earlier).ok()?))))
     }
 
     /// Records one person's answer, signed with their own key. The call as it stands afterwards.
@@ -135,6 +158,17 @@ impl Host {
                 Answer::No => CallEvent::Refused(consent),
             })
         })
+    }
+
+    /// Whether the holder of a key may answer a call that waits, and who that is.
+    pub fn may_answer(&self, execution: ExecutionId, token: &Token) -> Result<Principal, Failure> {
+        let approval = self.approval(execution)?;
+        if !approval.call.is_waiting() {
+            return Err(answered(&approval.call));
+        }
+        let by = self.approver(token)?;
+        may_answer(&approval.subject.facts, &by, &approval.answers)?;
+        Ok(by)
     }
 
     /// The human whose key this is, if it is good for approving now.

@@ -36,6 +36,11 @@ impl Host {
         until: Timestamp,
         proposal: &Proposal,
     ) -> Result<(), Failure> {
+        if approval.subject.verdict.approvers > 1 {
+            let message = "this call takes more than one person, and a rule is kept by one";
+            return Err(Failure::authorization("MEMORY_NEEDS_ONE", message)
+                .hint("answer it once, or write a policy of your own beneath policy/"));
+        }
         let source = proposal.source();
         let kept = memory(approval, by, until).is_kept_by(&source);
         if !kept.map_err(|problems| invalid(&problems))? {

@@ -138,7 +138,9 @@ fn names(directory: &Path) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in entries {
         let name = entry?.file_name();
-        if let Some(name) = name.to_str().filter(|name| is_policy(name)) {
+        // One that cannot be read as text could be meant as a policy, and forbid something.
+        let name = name.to_str().ok_or_else(|| io::Error::other("a name in it is not UTF-8"))?;
+        if is_policy(name) {
             names.push(name.to_owned());
         }
     }

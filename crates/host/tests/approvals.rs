@@ -12,6 +12,7 @@ mod common;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread;
 
 use common::boxes::{Boxes, DONE};
@@ -25,6 +26,7 @@ use countersign_model::{
     Answer, ErrorClass, ExecutionId, Failure, KeyScope, Lifecycle, Principal, SandboxMode, Token,
 };
 use countersign_sandbox::backend::StagedForm;
+use countersign_sandbox::{Ending, LimitKind};
 use serde_json::json;
 
 /// Whatever deletes asks a human; whatever `state.put` does asks two.
@@ -217,6 +219,13 @@ fn refused_expired_and_withdrawn_are_three_things() {
     office.bench.clock.advance(24 * HOUR);
     denied(&office.resume(&host, third), "APPROVAL_EXPIRED");
     refused(yes(&host, late, &ann), "APPROVAL_EXPIRED");
+    assert_eq!(host.end_expired().unwrap(), [late]);
+    assert_eq!(host.end_expired().unwrap(), []);
+    let call = host.home().store.call(late).unwrap().unwrap();
+    assert_eq!(
+        (call.state, call.error.unwrap().code.as_ref()),
+        (Lifecycle::Denied, "APPROVAL_EXPIRED")
+    );
     assert_eq!(office.bench.text("a.txt").as_deref(), Some("precious"));
     verify_chain(&host);
 }
@@ -388,7 +397,8 @@ fn modes_and_toolsets_only_narrow() {
         let outcome = host.call(command.clone()).unwrap();
         assert_eq!(outcome.result.err().map(|failure| failure.code.to_string()).as_deref(), code);
     }
-    let head = json!({"path": ".git/HEAD", "content": "x", "createDirectories": true});
+    std::fs::create_dir(office.bench.root().join(".git")).unwrap();
+    let head = json!({"path": ".git/HEAD", "content": "x"});
     let mut command = office.bench.command("file.write", &head);
     denied(&host.call(command.clone()).unwrap(), "MODE_FORBIDS");
     command.mode = SandboxMode::RepoWrite;
@@ -556,4 +566,75 @@ fn a_key_that_is_revoked_at_the_last_moment_still_counts_for_nothing() {
         assert_eq!(office.bench.text("a.txt").as_deref(), Some("precious"));
         verify_chain(&host);
     }
+}
+
+/// Two are asked after six, one before: what was asked before is not enough afterwards.
+#[test]
+fn policy_that_asks_for_more_when_the_call_runs_is_obeyed() {
+    let office = Office::new();
+    let policy = "@id(\"late\") @approvers(\"2\") forbid (principal, action == \
+                  Action::\"invoke_unattended\", resource == Tool::\"file.delete\") \
+                  when { context.time.unix >= 1800000600 };";
+    std::fs::write(office.bench.home().join("policy/late.cedar"), policy).unwrap();
+    let host = office.host();
+    let ann = office.hire(&host, "human:ann");
+    let execution = office.ask(&host);
+    yes(&host, execution, &ann).unwrap();
+    office.bench.clock.advance(HOUR / 2);
+    denied(&office.resume(&host, execution), "APPROVAL_VOID");
+    assert!(office.bench.text("a.txt").is_some());
+}
+
+/// The agent owns the workspace and may change it whenever it likes, also between two attempts.
+#[test]
+fn a_workspace_that_changes_before_a_retry_is_not_what_was_approved() {
+    let office = Office::new();
+    let policy = "@id(\"programs\") @approvers(\"1\") forbid (principal, action == \
+                  Action::\"invoke_unattended\", resource == Tool::\"test.program\");";
+    std::fs::write(office.bench.home().join("policy/programs.cedar"), policy).unwrap();
+    office.bench.declare_program("test.program", |declaration| {
+        declaration["idempotent"] = json!(true);
+    });
+    let root = office.bench.root();
+    let boxes = Boxes::new(StagedForm::Upper, move |_| {
+        std::fs::write(root.join("Makefile"), "all: evil").unwrap();
+        Ending::Limit { limit: LimitKind::WallTime }
+    });
+    let host = office.bench.host_with(&boxes);
+    let ann = office.hire(&host, "human:ann");
+    let execution = waits(&host.call(office.bench.command("test.program", &json!({}))).unwrap());
+    yes(&host, execution, &ann).unwrap();
+    let outcome = office.resume(&host, execution);
+    assert_eq!((outcome.state, ending(&outcome).2), (Lifecycle::RolledBack, "APPROVAL_VOID"));
+    assert_eq!(boxes.runs.load(Ordering::SeqCst), 1, "it ran once, on what was approved");
+    verify_chain(&host);
+}
+
+#[test]
+fn the_root_does_not_choose_what_a_mode_protects() {
+    let office = Office::new();
+    std::fs::create_dir_all(office.bench.root().join(".git/hooks")).unwrap();
+    let host = office.host();
+    let input = json!({"path": "hooks/pre-commit", "content": "x"});
+    let mut command = office.bench.command("file.write", &input);
+    command.root = Some(office.bench.root().join(".git"));
+    denied(&host.call(command).unwrap(), "MODE_FORBIDS");
+}
+
+#[test]
+fn what_takes_two_people_is_not_remembered_by_one() {
+    let office = Office::new();
+    let host = office.host();
+    let ann: Principal = "human:ann".parse().unwrap();
+    let until = office.bench.clock.now().plus_millis(HOUR);
+    let two = host.approval(office.ask_two(&host)).unwrap();
+    let proposal = host.propose(&two, &ann, until);
+    let refused = host.check_proposal(&two, &ann, until, &proposal).unwrap_err();
+    assert_eq!(refused.code, "MEMORY_NEEDS_ONE");
+    let one = host.approval(office.ask(&host)).unwrap();
+    let mut proposal = host.propose(&one, &ann, until);
+    host.check_proposal(&one, &ann, until, &proposal).unwrap();
+    proposal.text = proposal.text.replace("@until", "@description");
+    let wide = host.check_proposal(&one, &ann, until, &proposal).unwrap_err();
+    assert_eq!(wide.code, "MEMORY_NOT_NARROW", "it would never end");
 }

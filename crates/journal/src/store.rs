@@ -163,7 +163,7 @@ pub trait Store: Send + Sync + fmt::Debug {
         filter: &CallFilter,
         visitor: &mut dyn FnMut(CallSummary) -> Result<(), JournalError>,
     ) -> Result<(), JournalError>;
-    /// Calls that have not ended, oldest first.
+    /// Calls that have begun and have not ended, oldest first.
     fn open_calls(&self) -> Result<Vec<CallSummary>, JournalError>;
 
     /// Changes whenever a grant is issued or revoked.

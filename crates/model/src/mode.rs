@@ -84,17 +84,50 @@ enum Control {
     Executed,
 }
 
-/// Compared without regard to case: some file systems do not know the difference.
+/// What version control keeps and never executes. Everything else beneath `.git` may tell it what to
+/// run, or where to look for that.
+const RECORDS: [&str; 17] = [
+    "auto_merge",
+    "cherry_pick_head",
+    "commit_editmsg",
+    "fetch_head",
+    "head",
+    "index",
+    "logs",
+    "merge_head",
+    "merge_mode",
+    "merge_msg",
+    "objects",
+    "orig_head",
+    "packed-refs",
+    "refs",
+    "revert_head",
+    "shallow",
+    "squash_msg",
+];
+
+/// The strictest over every `.git` in a path, compared without regard to case: some file systems do
+/// not know the difference.
 fn control(path: &str) -> Option<Control> {
     let lower = path.to_ascii_lowercase();
-    let mut parts = lower.split('/').skip_while(|part| *part != ".git");
-    parts.next()?;
-    match parts.next() {
-        Some("hooks" | "config" | "config.worktree" | "modules" | "worktrees") => {
-            Some(Control::Executed)
+    let parts: Vec<&str> = lower.split('/').filter(|part| !part.is_empty()).collect();
+    let mut found = None;
+    for (at, _) in parts.iter().enumerate().filter(|(_, part)| **part == ".git") {
+        match inside(parts.get(at + 1..).unwrap_or_default()) {
+            Control::Executed => return Some(Control::Executed),
+            Control::Record => found = Some(Control::Record),
         }
-        Some("info") if parts.next() == Some("attributes") => Some(Control::Executed),
-        _ => Some(Control::Record),
+    }
+    found
+}
+
+/// `.git` itself may become a file or a link that leads elsewhere.
+fn inside(rest: &[&str]) -> Control {
+    match rest {
+        ["info", "exclude"] => Control::Record,
+        ["objects", "info", ..] => Control::Executed,
+        [first, ..] if RECORDS.contains(first) => Control::Record,
+        _ => Control::Executed,
     }
 }
 
@@ -140,7 +173,13 @@ mod tests {
             ("src/main.rs", SandboxMode::WorkspaceWrite),
             (".gitignore", SandboxMode::WorkspaceWrite),
             ("docs/.github", SandboxMode::WorkspaceWrite),
-            (".git", SandboxMode::RepoWrite),
+            (".git", SandboxMode::DangerFullAccess),
+            ("/srv/app/.git/HEAD", SandboxMode::RepoWrite),
+            (".git/commondir", SandboxMode::DangerFullAccess),
+            (".git/rebase-merge/git-rebase-todo", SandboxMode::DangerFullAccess),
+            (".git/objects/info/alternates", SandboxMode::DangerFullAccess),
+            (".git/objects/ab/cdef", SandboxMode::RepoWrite),
+            (".git/refs/x/.git/hooks/h", SandboxMode::DangerFullAccess),
             (".git/refs/heads/main", SandboxMode::RepoWrite),
             ("vendor/x/.GIT/index", SandboxMode::RepoWrite),
             (".git/hooks", SandboxMode::DangerFullAccess),

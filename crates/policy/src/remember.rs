@@ -1,16 +1,17 @@
 //! A human's answer as a rule: as narrow as the call it was given to, and no longer than they say.
 
 use countersign_model::principal::PrincipalKind;
-use countersign_model::{CallFacts, Decision, ExecutionId, Need, Principal, Timestamp};
+use countersign_model::{
+    CallFacts, Decision, Digest, ExecutionId, Need, Principal, Question, RuleEffect, Timestamp,
+};
 use serde_json::Value;
 
-use crate::arguments::Arguments;
 use crate::effect::attribute;
-use crate::policies::Policies;
+use crate::policies::{Policies, RuleInfo};
 use crate::quote::{quote, quote_all};
 use crate::source::Source;
 
-/// Longer arguments are not written into a rule: nobody reads them.
+/// Longer inputs are cut in the example: nobody reads them. The rule binds all of the input.
 const LONGEST: usize = 200;
 
 /// What to remember.
@@ -51,19 +52,29 @@ impl Memory<'_> {
         )
     }
 
+    /// Everything that can be bound is: whoever wants it wider says so.
     fn clauses(&self) -> Vec<String> {
         let facts = self.facts;
+        let tool = &facts.tool;
         let mut clauses = vec![
-            format!("resource.declaration == {}", quote(&facts.tool.declaration.to_string())),
+            format!("resource.declaration == {}", quote(&tool.declaration.to_string())),
             format!("context.mode == {}", quote(facts.mode.as_str())),
         ];
-        clauses.extend(
-            facts.workspace.as_deref().map(|path| {
-                format!("context has workspace && context.workspace == {}", quote(path))
-            }),
-        );
+        clauses.push(match tool.files {
+            Some(files) => {
+                format!("resource has files && resource.files == {}", quote(&files.to_string()))
+            }
+            None => "!(resource has files)".to_owned(),
+        });
+        let asked: Vec<String> =
+            facts.chain.iter().chain([&facts.principal]).map(ToString::to_string).collect();
+        clauses.push(format!("context.asked == {}", quote_all(asked.iter().map(String::as_str))));
+        clauses.push(optional("toolset", facts.toolset.as_deref()));
+        clauses.push(optional("workspace", facts.workspace.as_deref()));
         clauses.extend(self.effects());
-        clauses.extend(self.arguments());
+        // Without a digest nothing is equal to this, and the rule permits nothing.
+        let input = Digest::of_json(self.input).map(|digest| digest.to_string());
+        clauses.push(format!("context.input == {}", quote(&input.unwrap_or_default())));
         clauses
     }
 
@@ -83,24 +94,6 @@ impl Memory<'_> {
             }
         }
         (!tests.is_empty()).then(|| format!("({})", tests.join(" ||\n     ")))
-    }
-
-    fn arguments(&self) -> Vec<String> {
-        let Arguments { texts, numbers, flags, lists, .. } = Arguments::read(self.input);
-        let tag = |of: &str, place: &str, value: String| {
-            let place = quote(place);
-            format!("context.{of}.hasTag({place}) && context.{of}.getTag({place}) == {value}")
-        };
-        let short = |value: &str| value.len() <= LONGEST;
-        let texts = texts.iter().filter(|(_, value)| short(value));
-        let mut clauses: Vec<_> =
-            texts.map(|(place, value)| tag("text", place, quote(value))).collect();
-        clauses.extend(numbers.iter().map(|(place, n)| tag("number", place, n.to_string())));
-        clauses.extend(flags.iter().map(|(place, flag)| tag("flag", place, flag.to_string())));
-        let lists = lists.iter().filter(|(_, list)| list.iter().all(|item| short(item)));
-        clauses
-            .extend(lists.map(|(place, list)| tag("list", place, quote_all(list.iter().copied()))));
-        clauses
     }
 
     fn example(&self) -> String {
@@ -130,16 +123,35 @@ impl Memory<'_> {
         Some(facts)
     }
 
-    /// Whether a rule permits the example and not the near miss. Its text may have been edited.
+    /// Whether a rule is one that may be kept: one permit of unattended calls, with an end, that
+    /// permits the example and not the near miss. Its text may have been edited.
     pub fn is_kept_by(&self, rule: &Source) -> Result<bool, Vec<crate::Problem>> {
         // By itself such a rule permits nothing: what may run at all is for other rules to say.
         let all = "permit (principal, action == Action::\"invoke\", resource);".to_owned();
         let base = Source { name: "everything.cedar".to_owned(), text: all };
         let policies = Policies::compile(&[base, rule.clone()], &[])?;
+        let mut own = policies.rules().filter(|one| one.file == rule.name);
+        let is_one = own.next().is_some_and(|one| self.is_in_form(&one)) && own.next().is_none();
         let allows =
             |facts: &CallFacts| policies.decide(facts, self.input).decision == Decision::Allow;
         let near = self.near_miss();
-        Ok(allows(self.facts) && near.is_some_and(|near| !allows(&near)))
+        Ok(is_one && allows(self.facts) && near.is_some_and(|near| !allows(&near)))
+    }
+
+    fn is_in_form(&self, rule: &RuleInfo) -> bool {
+        let until = rule.annotations.get("until").and_then(|text| text.parse::<Timestamp>().ok());
+        rule.effect == RuleEffect::Permit
+            && rule.questions == [Question::InvokeUnattended]
+            && rule.annotations.contains_key("remembered")
+            && until.is_some_and(|until| until <= self.until)
+    }
+}
+
+/// An attribute of the call that is what it was, or still absent.
+fn optional(name: &str, value: Option<&str>) -> String {
+    match value {
+        Some(value) => format!("context has {name} && context.{name} == {}", quote(value)),
+        None => format!("!(context has {name})"),
     }
 }
 
@@ -149,7 +161,7 @@ fn other(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use countersign_model::{Capability, Digest, RuntimeKind, SafetyTier, SandboxMode, ToolFacts};
+    use countersign_model::{Capability, RuntimeKind, SafetyTier, SandboxMode, ToolFacts};
     use serde_json::json;
 
     use super::*;
@@ -214,6 +226,14 @@ mod tests {
         drifted.tool.declaration = Digest::of(b"other");
         assert_eq!(decide(&ask, &drifted, &input), asks);
         assert_eq!(decide(&ask, &facts, &json!({"path": "c.txt"})), asks);
+        let more =
+            json!({"path": "a \"b\".txt", "deep": {"n": 3, "yes": true}, "l": ["x"], "f": 1});
+        assert_eq!(decide(&ask, &facts, &more), asks, "one more argument is another call");
+        let through = CallFacts { chain: vec!["human:b".parse().unwrap()], ..facts.clone() };
+        assert_eq!(decide(&ask, &through, &input), asks);
+        let mut replaced = facts.clone();
+        replaced.tool.files = Some(Digest::of(b"other"));
+        assert_eq!(decide(&ask, &replaced, &input), asks, "other files are another program");
         let always = ASK.replace("@id(\"ask\")", "@id(\"ask\") @remember(\"never\")");
         let always = Source { name: "ask.cedar".to_owned(), text: always };
         assert_eq!(decide(&always, &facts, &input), asks, "some rules ask every time");
@@ -224,8 +244,17 @@ mod tests {
         let (facts, by) = (facts(), "human:ann".parse().unwrap());
         let input = json!({});
         let memory = memory(&facts, &input, &by);
-        let wide = "@remembered(\"x\") permit (principal, action, resource);";
-        let rule = Source { name: "remembered.one.cedar".to_owned(), text: wide.to_owned() };
-        assert_eq!(memory.is_kept_by(&rule), Ok(false));
+        let good = memory.to_cedar("one");
+        let until = format!("@until(\"{}\")\n", memory.until);
+        for text in [
+            "@remembered(\"x\") permit (principal, action, resource);".to_owned(),
+            good.replace(&until, ""),
+            good.replace("action == Action::\"invoke_unattended\"", "action"),
+            good.replace("@remembered", "@description"),
+            format!("{good}\npermit (principal, action, resource in Family::\"x\");"),
+        ] {
+            let rule = Source { name: "remembered.one.cedar".to_owned(), text };
+            assert_eq!(memory.is_kept_by(&rule), Ok(false), "{}", rule.text);
+        }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use cedar_policy::{Entities, Entity, RestrictedExpression as Value};
-use countersign_model::{CallFacts, Timestamp};
+use countersign_model::{CallFacts, Digest, Timestamp};
 
 use crate::arguments::Arguments;
 use crate::effect::{Pair, pair, text};
@@ -30,6 +30,7 @@ impl Shared {
     ) -> Option<Self> {
         let arguments = Arguments::read(input);
         let mut pairs = call_pairs(facts);
+        pairs.push(pair("input", text(&Digest::of_json(input).ok()?.to_string())));
         pairs.push(pair("complete", Value::new_bool(!arguments.partial)));
         for (name, uid) in [
             ("flag", &names.flags),

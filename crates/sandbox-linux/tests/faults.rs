@@ -150,8 +150,9 @@ fn warm_boxes_are_used_once_each_and_go_with_the_sandbox() {
     }
     let ready = boxes();
     run_warm(&sandbox, TEXT, 0);
-    eventually("one was taken", || boxes().len() == 2);
-    assert!(boxes().iter().all(|pid| ready.contains(pid)), "and none was made");
+    // An order that still waited may have made another one meanwhile.
+    let left = || ready.iter().filter(|pid| boxes().contains(pid)).count();
+    eventually("one of them was taken", || left() == 2);
     leave(sandbox);
 }
 

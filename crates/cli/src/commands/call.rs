@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use clap::Args;
 use countersign_host::{CallCommand, Cancel, Host, Outcome};
-use countersign_model::{Failure, Lifecycle, Principal, SandboxMode, ToolRef};
+use countersign_model::record::{ApprovalSummary, CallSummary};
+use countersign_model::{Failure, Principal, SandboxMode, ToolRef};
 use serde_json::{Value, json};
 
 use super::acting;
@@ -119,24 +120,44 @@ pub(super) fn wait(ui: Ui, host: &Host, pending: &Outcome, cancel: &Cancel) -> D
     while !cancel.is_cancelled() {
         let call = host.home().store.call(execution)?;
         let call = call.ok_or_else(|| Failure::state("JOURNAL_CORRUPT", "the call is gone"))?;
-        match &call.approval {
-            Some(asked) if !call.terminal => {
-                if asked.is_enough() || host.clock().now() >= asked.expires_at {
-                    return Ok(host.resume(execution, cancel.clone())?);
-                }
+        if call.terminal {
+            return Ok(ended(host, pending, &call)?);
+        }
+        let now = host.clock().now();
+        let is_due = |asked: &ApprovalSummary| asked.is_enough() || now >= asked.expires_at;
+        if call.is_waiting() && call.approval.as_ref().is_some_and(is_due) {
+            // Anew: tools and configuration may have changed while we waited.
+            let fresh = sandbox::open_host(host.home().path())?;
+            match fresh.resume(execution, cancel.clone()) {
+                // Somebody else has taken it up, and we wait for its end.
+                Err(failure) if failure.code == "NOT_WAITING" => {}
+                outcome => return Ok(outcome?),
             }
-            _ => return Ok(ended(pending, call.error)),
         }
         std::thread::sleep(POLL);
     }
     Ok(pending.clone())
 }
 
-/// Somebody ended the call while we waited.
-fn ended(pending: &Outcome, error: Option<Failure>) -> Outcome {
-    let gone = || Failure::authorization("NOT_WAITING", "the call went on elsewhere");
-    let failure = error.unwrap_or_else(gone).of_execution(pending.execution);
-    Outcome { state: Lifecycle::Denied, result: Err(failure), ..pending.clone() }
+/// How a call ended that somebody else ended, as the journal tells it.
+fn ended(host: &Host, pending: &Outcome, call: &CallSummary) -> Result<Outcome, Failure> {
+    let result = match (&call.error, &call.output) {
+        (Some(error), _) => Err(error.clone().of_execution(call.execution)),
+        (None, Some(output)) => {
+            let bytes = host.home().payload(call.execution, output)?;
+            let unreadable = |_| Failure::state("JOURNAL_CORRUPT", "the output cannot be read");
+            Ok(serde_json::from_slice(&bytes).map_err(unreadable)?)
+        }
+        (None, None) => Err(Failure::state("JOURNAL_CORRUPT", "the call has no end")),
+    };
+    Ok(Outcome {
+        state: call.state,
+        result,
+        attempts: call.attempts,
+        unsettled: call.unsettled.clone(),
+        duration_ms: call.duration_ms.unwrap_or(pending.duration_ms),
+        ..pending.clone()
+    })
 }
 
 fn read_input(argument: &str) -> Result<Vec<u8>, Failure> {

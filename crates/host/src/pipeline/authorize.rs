@@ -5,11 +5,13 @@ use std::sync::Arc;
 use countersign_model::digest::canonical_json;
 use countersign_model::effect::Payload;
 use countersign_model::event::{self, CallEvent};
-use countersign_model::{Authorization, CallFacts, Decision, Digest, Failure};
+use countersign_model::{Authorization, CallFacts, Decision, Failure};
 
 use super::case::{Decided, Refusal};
 use super::declare::Asked;
+use super::wait::Agreed;
 use super::{Call, Halt, Step, Validated};
+use crate::approvals::void;
 
 /// The call may run. The grants behind that are checked again at the commit.
 #[derive(Debug)]
@@ -17,14 +19,14 @@ pub struct Authorized<'h> {
     pub(super) call: Call<'h>,
     pub(super) asked: Arc<Asked>,
     pub(super) attempt: u32,
-    pub(super) approval: Option<Digest>,
+    pub(super) approval: Option<Arc<Agreed>>,
     pub(super) authorization: Authorization,
 }
 
 impl<'h> Validated<'h> {
     /// Decides anew for every attempt: what was granted a moment ago may be revoked now.
     pub fn authorize(self) -> Step<'h, Authorized<'h>> {
-        let Validated { call, asked, attempt, approval } = self;
+        let Validated { mut call, asked, attempt, approval } = self;
         // A journal that cannot be read has not said no: the call stops without a verdict.
         let book = call.case().book_for(&asked).map_err(|failure| call.broken(failure))?;
         let decision = call.case().decide(&asked, &book, call.recorder.now());
@@ -32,8 +34,19 @@ impl<'h> Validated<'h> {
             Ok(decided) => decided,
             Err(refusal) => return Err(call.deny(refusal)),
         };
-        if decided.verdict.decision == Decision::RequireApproval && approval.is_none() {
-            return Err(call.ask(&asked, decided));
+        let Some(agreed) = &approval else {
+            return match decided.verdict.decision {
+                Decision::RequireApproval => Err(call.ask(&asked, decided)),
+                _ => call.authorized(asked, attempt, None, decided, authorization),
+            };
+        };
+        match call.check_agreement(agreed, &decided.verdict) {
+            Err(failure) => return Err(call.broken(failure)),
+            Ok(Some(changed)) => {
+                let (error, decided) = (void(&[changed]), Some(Box::new(decided)));
+                return Err(call.deny(Refusal { error, decided }));
+            }
+            Ok(None) => {}
         }
         call.authorized(asked, attempt, approval, decided, authorization)
     }
@@ -44,13 +57,13 @@ impl<'h> Call<'h> {
         mut self,
         asked: Arc<Asked>,
         attempt: u32,
-        approval: Option<Digest>,
+        approval: Option<Arc<Agreed>>,
         decided: Decided,
         authorization: Authorization,
     ) -> Step<'h, Authorized<'h>> {
         let facts = self.keep_facts(&decided.facts)?;
         self.note(CallEvent::Authorized(event::Authorized {
-            approval,
+            approval: approval.as_ref().map(|agreed| agreed.subject),
             attempt,
             capabilities: authorization.capabilities.clone(),
             facts: Some(facts),

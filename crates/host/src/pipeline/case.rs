@@ -12,7 +12,6 @@ use serde_json::Value;
 use super::declare::{Asked, footprint};
 use crate::facts::{Circumstances, call_facts};
 use crate::host::Host;
-use crate::path::RelPath;
 use crate::refusal::{blocked, forbidden_by_mode, outside_toolset};
 use crate::registry::Tool;
 use crate::root::Root;
@@ -120,7 +119,9 @@ fn above_the_mode(facts: &CallFacts, asked: &Asked) -> Option<String> {
     let needed = facts.effects.iter().map(|need| need.capability);
     let capability = declared.chain(needed).find(|capability| !facts.mode.allows(*capability));
     let Footprint { files, directories, .. } = &asked.footprint;
-    let mut paths = files.iter().chain(directories).map(RelPath::as_str);
-    let path = || paths.find(|path| !facts.mode.allows_change(path)).map(str::to_owned);
+    // The whole path: whoever names the root does not choose what lies around it.
+    let root = facts.workspace.as_deref().unwrap_or_default();
+    let mut paths = files.iter().chain(directories).map(|path| format!("{root}/{path}"));
+    let path = || paths.find(|path| !facts.mode.allows_change(path));
     capability.map(|capability| capability.to_string()).or_else(path)
 }

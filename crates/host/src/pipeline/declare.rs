@@ -7,9 +7,10 @@ use countersign_model::digest::canonical_json;
 use countersign_model::effect::Payload;
 use countersign_model::event::{self, CallEvent};
 use countersign_model::json::parse_strict;
-use countersign_model::{Declaration, Digest, ExecutionId, Failure, Violation};
+use countersign_model::{Declaration, ExecutionId, Failure, Violation};
 use serde_json::{Value, json};
 
+use super::wait::Agreed;
 use super::{Call, CallCommand, Step};
 use crate::facts::Circumstances;
 use crate::host::Host;
@@ -32,8 +33,8 @@ pub struct Validated<'h> {
     pub(super) call: Call<'h>,
     pub(super) asked: Arc<Asked>,
     pub(super) attempt: u32,
-    /// The digest of what people agreed to, if they were asked.
-    pub(super) approval: Option<Digest>,
+    /// What people agreed to, if they were asked.
+    pub(super) approval: Option<Arc<Agreed>>,
 }
 
 /// What was asked, unchanged for the rest of the call's life.

@@ -7,12 +7,13 @@ use countersign_journal::{AppendError, Batch, Conflict, Expect};
 use countersign_model::digest::canonical_json;
 use countersign_model::effect::Payload;
 use countersign_model::event::{self, CallEvent, Connection, Enforcement, Usage};
-use countersign_model::{Authorization, Digest, Failure, TransactionId};
+use countersign_model::{Authorization, Failure, TransactionId};
 use countersign_sandbox::plan::Network;
 use serde_json::Value;
 
 use super::declare::Asked;
 use super::program::{ProgramWork, Sandbox};
+use super::wait::Agreed;
 use super::{Authorized, Call, Step};
 use crate::approvals::void;
 use crate::meter::{cancelled, max_file_size};
@@ -41,7 +42,7 @@ enum Means {
 /// An open transaction: everything that commit and rollback need.
 #[derive(Debug)]
 pub(super) struct Open {
-    pub(super) approval: Option<Digest>,
+    pub(super) approval: Option<Arc<Agreed>>,
     pub(super) asked: Arc<Asked>,
     pub(super) attempt: u32,
     pub(super) authorization: Authorization,
@@ -95,7 +96,7 @@ impl<'h> Authorized<'h> {
     /// Opens the transaction: takes the state that a rollback must restore.
     pub fn begin(self) -> Step<'h, Executing<'h>> {
         let Authorized { mut call, asked, attempt, approval, authorization } = self;
-        let (snapshot, means) = match call.prepare(&asked) {
+        let (snapshot, means) = match call.prepare(&asked, approval.as_deref()) {
             Ok((snapshot, means)) => (snapshot, Ok(means)),
             Err(failure) => (Snapshot::default(), Err(failure)),
         };
@@ -184,7 +185,11 @@ impl<'h> Executing<'h> {
 impl Call<'_> {
     /// Takes the state that a rollback must restore, and what will do the work, if the call may
     /// start at all.
-    fn prepare(&self, asked: &Asked) -> Result<(Snapshot, Means), Failure> {
+    fn prepare(
+        &self,
+        asked: &Asked,
+        agreed: Option<&Agreed>,
+    ) -> Result<(Snapshot, Means), Failure> {
         // A call may be cancelled before it begins, or in the pause before a retry.
         if self.cancel.is_cancelled() {
             return Err(cancelled());
@@ -199,6 +204,9 @@ impl Call<'_> {
         };
         let snapshot =
             Snapshot::take(&asked.place, &asked.footprint, store, max_file_size(limits))?;
+        if let Some(agreed) = agreed {
+            self.check_workspace(agreed, asked, &snapshot)?;
+        }
         self.host.resources.check(limits)?;
         Ok((snapshot, means))
     }

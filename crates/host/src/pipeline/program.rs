@@ -27,6 +27,7 @@ use crate::program::ProgramTool;
 use crate::publish::lost_root;
 use crate::refusal::forbidden_by_mode;
 use crate::registry::Implementation;
+use crate::root::Root;
 use crate::workers::panic_text;
 
 /// Output nests no deeper than input may.
@@ -167,7 +168,7 @@ impl<'h> Call<'h> {
                     None => Ok(()),
                 };
                 let changes = scan_workspace(workspace, original, &bounds, &mut same)?;
-                self.check_mode(&changes)?;
+                self.check_mode(open.asked.place.root()?, &changes)?;
                 changes
             }
             (Some(WorkspaceAccess::Write), None) => {
@@ -180,10 +181,11 @@ impl<'h> Call<'h> {
     }
 
     /// Whatever a program did to its copy, what the mode protects is not published.
-    fn check_mode(&self, changes: &[Change]) -> Result<(), Failure> {
+    fn check_mode(&self, root: &Root, changes: &[Change]) -> Result<(), Failure> {
         let mode = self.circumstances.mode;
-        let above = changes.iter().map(Change::path).find(|path| !mode.allows_change(path));
-        above.map_or(Ok(()), |path| Err(forbidden_by_mode(mode, path)))
+        let mut paths = changes.iter().map(|change| format!("{}/{}", root.path(), change.path()));
+        let above = paths.find(|path| !mode.allows_change(path));
+        above.map_or(Ok(()), |path| Err(forbidden_by_mode(mode, &path)))
     }
 
     /// Ends an attempt whose program failed, with what it said last. Limits and the host's own

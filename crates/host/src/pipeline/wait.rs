@@ -8,7 +8,8 @@ use countersign_model::event::{self, CallEvent};
 use countersign_model::record::CallRecord;
 use countersign_model::state::is_enough;
 use countersign_model::{
-    CallState, Consent, Digest, ExecutionId, Failure, Subject, Timestamp, ToolRef, WorkspaceAccess,
+    CallState, Consent, Decision, Digest, ExecutionId, Failure, Subject, Timestamp, ToolRef,
+    Verdict, WorkspaceAccess,
 };
 
 use super::case::Decided;
@@ -107,14 +108,13 @@ impl<'h> Waiting<'h> {
         let root = root.transpose()?.map(Arc::new);
         let policies = host.policies_in_force()?;
         let circumstances = declared.into();
-        let people = Some(host.people()?.version);
-        let call = Call { host, tool, recorder, cancel, policies, circumstances, people };
+        let call = Call { host, tool, recorder, cancel, policies, circumstances, people: None };
         let asked = call.case().look_at(input, root)?;
         Ok(Waiting { call, asked, question, given })
     }
 
     /// Whether people agreed, in time and to what is still the case.
-    pub fn answered(mut self) -> Step<'h, Validated<'h>> {
+    pub fn answered(self) -> Step<'h, Validated<'h>> {
         if self.call.recorder.now() >= self.question.expires_at {
             let failure = expired(&self.question);
             return Err(self.deny(failure));
@@ -124,16 +124,19 @@ impl<'h> Waiting<'h> {
             let failure = pending(execution, &self.question, self.given.len());
             return Err(Box::new(Halt::Ended(Box::new(self.call.outcome(Err(failure))))));
         }
-        match self.changes() {
-            Ok(changes) if changes.is_empty() => Ok(self.approved()),
-            Ok(changes) => Err(self.deny(void(&changes))),
+        match self.compare() {
+            Ok((shown, changes)) if changes.is_empty() => Ok(self.approved(shown)),
+            Ok((_, changes)) => Err(self.deny(void(&changes))),
             Err(failure) => Err(self.call.broken(failure)),
         }
     }
 
-    fn approved(self) -> Validated<'h> {
-        let Waiting { call, asked, question, .. } = self;
-        Validated { call, asked, attempt: 1, approval: Some(question.subject.digest) }
+    fn approved(self, shown: Subject) -> Validated<'h> {
+        let Waiting { call, asked, question, given, .. } = self;
+        let Subject { verdict, workspace, .. } = shown;
+        let subject = question.subject.digest;
+        let agreed = Agreed { subject, shown: verdict, workspace, given };
+        Validated { call, asked, attempt: 1, approval: Some(Arc::new(agreed)) }
     }
 
     fn deny(self, error: Failure) -> Box<Halt<'h>> {
@@ -143,11 +146,11 @@ impl<'h> Waiting<'h> {
 
     /// What is no longer as it was shown. Judged for the moment of asking, so that only what changed
     /// in the world is found; what policy says now is asked again before the call runs.
-    fn changes(&mut self) -> Result<Vec<&'static str>, Failure> {
+    fn compare(&self) -> Result<(Subject, Vec<&'static str>), Failure> {
         let execution = self.call.recorder.execution();
         let shown = self.call.host.subject(execution, &self.question)?;
         if self.call.tool.digest != shown.facts.tool.declaration {
-            return Ok(vec!["the tool"]);
+            return Ok((shown, vec!["the tool"]));
         }
         let decided = self.call.case().judge_by_policy(&self.asked, shown.facts.time);
         let now = self.call.subject(&self.asked, decided, shown.expires_at)?;
@@ -155,18 +158,58 @@ impl<'h> Waiting<'h> {
         if changes.is_empty() && now.digest()? != self.question.subject {
             changes.push("what was shown");
         }
-        changes.extend(self.unfounded()?);
-        Ok(changes)
+        Ok((shown, changes))
+    }
+}
+
+/// What people agreed to, and who did. Held against the world before every attempt.
+#[derive(Debug)]
+pub(super) struct Agreed {
+    pub(super) subject: Digest,
+    shown: Verdict,
+    workspace: Digest,
+    given: Vec<Consent>,
+}
+
+impl Agreed {
+    /// Whether policy asks for no more now than people were asked for.
+    fn covers(&self, verdict: &Verdict) -> bool {
+        let rules = self.shown.rules();
+        verdict.decision != Decision::RequireApproval
+            || usize::try_from(verdict.approvers).is_ok_and(|needed| needed <= self.given.len())
+                && verdict.rules().iter().all(|rule| rules.contains(rule))
+    }
+}
+
+impl Call<'_> {
+    /// What of an agreement no longer holds, if anything: a key that was revoked or a signature that
+    /// does not fit, or rules that ask for more. From here on nothing about the people may change.
+    pub(super) fn check_agreement(
+        &mut self,
+        agreed: &Agreed,
+        verdict: &Verdict,
+    ) -> Result<Option<&'static str>, Failure> {
+        self.people = Some(self.host.people()?.version);
+        for consent in &agreed.given {
+            if !self.host.is_sound(consent)? {
+                return Ok(Some("who may approve"));
+            }
+        }
+        Ok((!agreed.covers(verdict)).then_some("what the policies ask for"))
     }
 
-    /// Answers that no longer count: a signature that does not fit, a key that was revoked.
-    fn unfounded(&self) -> Result<Option<&'static str>, Failure> {
-        let host = self.call.host;
-        let mut sound = true;
-        for consent in &self.given {
-            sound &= host.is_sound(consent)?;
-        }
-        Ok((!sound).then_some("who may approve"))
+    /// Whether the call finds what people were told it would find.
+    pub(super) fn check_workspace(
+        &self,
+        agreed: &Agreed,
+        asked: &Asked,
+        snapshot: &Snapshot,
+    ) -> Result<(), Failure> {
+        let found = match asked.footprint.workspace {
+            Some(WorkspaceAccess::Read) => self.workspace_digest(asked)?,
+            _ => snapshot.digest(),
+        };
+        if found == agreed.workspace { Ok(()) } else { Err(void(&["the workspace"])) }
     }
 }
 

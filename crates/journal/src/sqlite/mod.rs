@@ -267,7 +267,9 @@ impl Store for SqliteStore {
 
     fn open_calls(&self) -> Result<Vec<CallSummary>, JournalError> {
         self.read(|connection| {
-            let sql = "SELECT summary FROM calls WHERE terminal = 0 ORDER BY declared_at";
+            // Those that have not begun are nobody's, and may wait for people in their thousands.
+            let sql = "SELECT summary FROM calls WHERE terminal = 0
+                AND state NOT IN ('DECLARED', 'VALIDATED') ORDER BY declared_at";
             let mut statement = connection.prepare_cached(sql)?;
             collect(&mut statement.query([])?, rows::call)
         })

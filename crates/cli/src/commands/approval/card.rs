@@ -12,6 +12,12 @@ use crate::ui::{BAD, BOLD, DIM, Done, GOOD, Ui, WARN, paint, wrap};
 
 const MARGIN: usize = 12;
 
+/// Characters of one line.
+const LONGEST: usize = 600;
+
+/// Lines around a difference.
+const AROUND: usize = 2;
+
 /// Lines of input or of differences; a person reads no further.
 const SHOWN: usize = 60;
 
@@ -106,7 +112,13 @@ fn input(ui: Ui, approval: &Approval) -> Done {
         return lines(ui, now.lines().map(|line| format!("    {line}")));
     }
     ui.line(wrap(&paint(DIM, format!("  input, and what differs from {execution}")), 4))?;
-    let marked = difference(&before, &now).into_iter().map(|(mark, line)| match mark {
+    let all = difference(&before, &now);
+    let is_near = |at: usize| {
+        let around = all.iter().skip(at.saturating_sub(AROUND)).take(2 * AROUND + 1);
+        around.into_iter().any(|(mark, _)| *mark != Mark::Same)
+    };
+    let near = all.iter().enumerate().filter(|(at, _)| is_near(*at)).map(|(_, line)| line);
+    let marked = near.map(|(mark, line)| match mark {
         Mark::Gone => paint(BAD, format!("  - {line}")),
         Mark::New => paint(GOOD, format!("  + {line}")),
         Mark::Same => format!("    {line}"),
@@ -117,7 +129,17 @@ fn input(ui: Ui, approval: &Approval) -> Done {
 /// Never cut without saying so: whoever approves must know that there is more.
 fn lines(ui: Ui, mut all: impl Iterator<Item = String>) -> Done {
     for line in all.by_ref().take(SHOWN) {
-        ui.line(wrap(&line, 6))?;
+        match line.chars().count().saturating_sub(LONGEST) {
+            0 => ui.line(wrap(&line, 6))?,
+            more => {
+                let start: String = line.chars().take(LONGEST).collect();
+                ui.line(wrap(&start, 6))?;
+                ui.line(paint(
+                    WARN,
+                    format!("      and {more} more characters; see all with --json"),
+                ))?;
+            }
+        }
     }
     match all.count() {
         0 => Ok(()),

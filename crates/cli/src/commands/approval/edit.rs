@@ -16,7 +16,7 @@ use crate::ui::{DIM, Done, Ui, paint, wrap};
 
 /// Whoever edits a call asks for it: they join the chain, and cannot approve what they wrote.
 pub(super) fn edit(ui: Ui, host: &Host, token: &Token, approval: &Approval) -> Done<Exit> {
-    let (editor, _) = host.authenticate(token, host.clock().now())?;
+    let editor = host.may_answer(approval.call.execution, token)?;
     let before = serde_json::to_string_pretty(&approval.input).unwrap_or_default();
     let after = in_editor(&host.home().staging(), "json", &before)?;
     if after.trim() == before.trim() {

@@ -118,6 +118,7 @@ pub(super) fn run(context: &Context, command: ApprovalCommand) -> Done<Exit> {
 }
 
 fn list(ui: Ui, host: &Host) -> Done<Exit> {
+    host.end_expired()?;
     let waiting = host.approvals()?;
     if ui.json {
         let lines: Vec<_> = waiting.iter().map(line).collect();
@@ -188,17 +189,21 @@ fn approve(ui: Ui, host: &Host, args: &AnswerArgs) -> Done<Exit> {
                 .into());
         }
         let approval = host.approval(args.execution)?;
-        return prompt::decide(ui, host, &token, &approval);
+        let exit = prompt::decide(ui, host, &token, &approval, args.reason.as_deref())?;
+        return if args.run { run_now(ui, host, args.execution) } else { Ok(exit) };
     }
     let call = host.answer(args.execution, &token, Answer::Yes, args.reason.as_deref())?;
     let ready = call.approval.as_ref().is_some_and(|asked| asked.is_enough());
     if args.run && ready {
-        let cancel = Cancel::from_flag(signals::cancelled());
-        let outcome = host.resume(args.execution, cancel)?;
-        return call::report(ui, host, &outcome);
+        return run_now(ui, host, args.execution);
     }
     told(ui, &call)?;
     Ok(Exit::Done)
+}
+
+fn run_now(ui: Ui, host: &Host, execution: ExecutionId) -> Done<Exit> {
+    let outcome = host.resume(execution, Cancel::from_flag(signals::cancelled()))?;
+    call::report(ui, host, &outcome)
 }
 
 /// What became of a call that was answered.

@@ -27,12 +27,18 @@ enum Choice {
 }
 
 /// Shows one call and asks until there is an answer.
-pub(super) fn decide(ui: Ui, host: &Host, token: &Token, approval: &Approval) -> Done<Exit> {
+pub(super) fn decide(
+    ui: Ui,
+    host: &Host,
+    token: &Token,
+    approval: &Approval,
+    reason: Option<&str>,
+) -> Done<Exit> {
     let execution = approval.call.execution;
     card::print(ui, approval, host.clock().now())?;
     loop {
         let call = match choose(ui)? {
-            Choice::Yes => host.answer(execution, token, Answer::Yes, None)?,
+            Choice::Yes => host.answer(execution, token, Answer::Yes, reason)?,
             Choice::No => {
                 let reason = ask(ui, "why? ")?;
                 let reason = Some(reason.as_str()).filter(|reason| !reason.is_empty());
@@ -117,10 +123,11 @@ fn explain(ui: Ui, host: &Host, approval: &Approval) -> Done {
 pub(super) fn watch(ui: Ui, host: &Host, token: &Token, once: bool) -> Done<Exit> {
     let mut seen: BTreeSet<ExecutionId> = BTreeSet::new();
     loop {
+        host.end_expired()?;
         let waiting = host.approvals()?;
         for call in waiting.iter().filter(|call| !seen.contains(&call.execution)) {
-            let approval = host.approval(call.execution)?;
-            match decide(ui, host, token, &approval) {
+            let shown = host.approval(call.execution).map_err(Stop::from);
+            match shown.and_then(|approval| decide(ui, host, token, &approval, None)) {
                 // One that this person may not answer does not keep the others waiting.
                 Err(Stop::Failure(failure)) if failure.code != "NO_ANSWER" => ui.failure(&failure),
                 Err(stop) => return Err(stop),

@@ -16,7 +16,7 @@ use crate::ui::{BOLD, DIM, Done, GOOD, Ui, paint, wrap};
 
 pub(super) fn remember(ui: Ui, host: &Host, token: &Token, approval: &Approval) -> Done<Exit> {
     let now = host.clock().now();
-    let (by, _) = host.authenticate(token, now)?;
+    let by = host.may_answer(approval.call.execution, token)?;
     let until = loop {
         let text = ask(ui, "for how long? [8h] ")?;
         let text = if text.is_empty() { "8h" } else { &text };
@@ -42,6 +42,10 @@ pub(super) fn remember(ui: Ui, host: &Host, token: &Token, approval: &Approval) 
         }
     }
     let exit = agree(ui, host, token, approval)?;
+    if exit != Exit::Done {
+        ui.line("nothing is remembered: the call did not end well")?;
+        return Ok(exit);
+    }
     host.remember(&proposal)?;
     let text = format!("{} `countersign policy remembered` lists it", paint(GOOD, "remembered:"));
     ui.line(wrap(&text, 2))?;
