@@ -113,6 +113,7 @@ impl Set {
 impl Text {
     fn whole(&self) -> String {
         match self {
+            // So that a file of cases can ask what a fresh home would say.
             Text::One(text) if text == "DEFAULT_POLICY" => DEFAULT_POLICY.to_owned(),
             Text::One(text) => text.clone(),
             Text::Lines(lines) => lines.join("\n"),
@@ -145,7 +146,7 @@ impl Case {
     }
 
     fn decide(&self, sets: &Sets<'_>, against: &Against<'_>) -> Result<Verdict, String> {
-        let facts = facts(&self.facts, &against.tools)?;
+        let facts = case_facts(&self.facts, &against.tools)?;
         let input = self.input.clone().unwrap_or_else(|| json!({}));
         match (&self.set, &self.when) {
             (Some(_), Some(_)) => Err("it has both a set and a condition".to_owned()),
@@ -204,8 +205,12 @@ fn default_facts() -> Value {
     })
 }
 
-/// The defaults with some of them replaced; `null` removes.
-fn facts(changes: &Value, tools: &BTreeMap<String, ToolFacts>) -> Result<CallFacts, String> {
+/// The defaults with some of them replaced. `null` removes; `effects` are short texts such as
+/// `filesystem.write /srv/app/a` and `every filesystem.read /srv/app/**`; `time` is RFC 3339.
+pub fn case_facts(
+    changes: &Value,
+    tools: &BTreeMap<String, ToolFacts>,
+) -> Result<CallFacts, String> {
     let mut facts = default_facts();
     let mut changes = changes.clone();
     if let Some(tool) = changes.get_mut("tool") {

@@ -22,7 +22,7 @@ mod rule;
 mod source;
 mod table;
 
-pub use cases::{Against, CaseFile, CaseResult};
+pub use cases::{Against, CaseFile, CaseResult, case_facts};
 pub use lint::Known;
 pub use policies::{DEFAULT_POLICY, Policies, RuleInfo, SCHEMA};
 pub use problem::{Problem, Severity};
