@@ -120,7 +120,10 @@ fn a_call_waits_is_approved_and_runs_once() {
     let execution = office.ask(&host);
     assert_eq!(office.bench.text("a.txt").as_deref(), Some("precious"));
     assert_eq!(names(&host, execution), ["declared", "validated", "asked"]);
-    waits(&office.resume(&host, execution));
+    let again = office.resume(&host, execution);
+    waits(&again);
+    let last = host.home().store.call_entries(execution).unwrap().pop().unwrap();
+    assert_eq!((again.receipt.entry, again.receipt.hash), (last.entry.seq, last.hash));
     let call = host.answer(execution, &ann, Answer::Yes, Some("fine")).unwrap();
     assert!(call.approval.unwrap().is_enough());
     let outcome = office.resume(&host, execution);

@@ -14,7 +14,7 @@ use countersign_model::{
 
 use super::case::Decided;
 use super::declare::Asked;
-use super::{Call, Halt, Step, Validated};
+use super::{Call, Halt, Outcome, Receipt, Step, Validated};
 use crate::approvals::{expired, pending, void};
 use crate::host::Host;
 use crate::manifest::Manifest;
@@ -120,14 +120,25 @@ impl<'h> Waiting<'h> {
             return Err(self.deny(failure));
         }
         if !is_enough(&self.question, &self.given) {
-            let execution = self.call.recorder.execution();
-            let failure = pending(execution, &self.question, self.given.len());
-            return Err(Box::new(Halt::Ended(Box::new(self.call.outcome(Err(failure))))));
+            return Err(self.still_waits());
         }
         match self.compare() {
             Ok((shown, changes)) if changes.is_empty() => Ok(self.approved(shown)),
             Ok((_, changes)) => Err(self.deny(void(&changes))),
             Err(failure) => Err(self.call.broken(failure)),
+        }
+    }
+
+    /// Nothing new is recorded: what stands in the journal already is what there is to show.
+    fn still_waits(self) -> Box<Halt<'h>> {
+        let execution = self.call.recorder.execution();
+        let failure = pending(execution, &self.question, self.given.len());
+        match self.call.host.receipt_so_far(execution) {
+            Ok(receipt) => {
+                let outcome = Outcome { receipt, ..self.call.outcome(Err(failure)) };
+                Box::new(Halt::Ended(Box::new(outcome)))
+            }
+            Err(failure) => self.call.broken(failure),
         }
     }
 
@@ -210,6 +221,16 @@ impl Call<'_> {
             _ => snapshot.digest(),
         };
         if found == agreed.workspace { Ok(()) } else { Err(void(&["the workspace"])) }
+    }
+}
+
+impl Host {
+    /// Where the last fact of a call stands, and a checkpoint that covers it.
+    fn receipt_so_far(&self, execution: ExecutionId) -> Result<Receipt, Failure> {
+        let entries = self.home.store.call_entries(execution)?;
+        let last = entries.last().ok_or_else(|| not_found(execution))?;
+        let checkpoint = self.home.store.head()?.checkpoint;
+        Ok(Receipt { entry: last.entry.seq, hash: last.hash, checkpoint })
     }
 }
 
