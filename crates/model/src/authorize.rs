@@ -21,11 +21,11 @@ use crate::time::Timestamp;
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Need {
     pub capability: Capability,
-    pub resource: String,
     /// The resource is a pattern, and a grant must cover everything that the pattern stands for:
     /// who is to see a whole tree may not hold a grant for a part of it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub every: bool,
+    pub resource: String,
 }
 
 impl Need {

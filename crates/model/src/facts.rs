@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::authorize::Need;
 use crate::capability::{Capability, Risk};
-use crate::digest::Digest;
+use crate::digest::{CanonicalError, Digest};
 use crate::id::ToolId;
 use crate::mode::SandboxMode;
 use crate::principal::Principal;
@@ -97,6 +97,26 @@ impl SafetyTier {
 }
 
 impl CallFacts {
+    /// Every field is a name or a whole number and stands in canonical order, so any JSON writer
+    /// puts it down canonically.
+    pub fn to_canonical_json(&self) -> Result<Vec<u8>, CanonicalError> {
+        Ok(serde_json::to_vec(self)?)
+    }
+
+    /// Whether two calls differ in nothing but the moment.
+    pub fn is_same_but_time(&self, other: &CallFacts) -> bool {
+        let CallFacts { chain, effects, hosts, mode, principal, time: _, tool, toolset, workspace } =
+            self;
+        *chain == other.chain
+            && *effects == other.effects
+            && *hosts == other.hosts
+            && *mode == other.mode
+            && *principal == other.principal
+            && *tool == other.tool
+            && *toolset == other.toolset
+            && *workspace == other.workspace
+    }
+
     /// Whether rolling back restores all that the call can change. What was sent cannot be unsent.
     pub fn is_reversible(&self) -> bool {
         let sends = |capability: &Capability| capability.as_str().starts_with("network.");
@@ -143,5 +163,62 @@ fn staged_risk(capability: Capability) -> Risk {
         | C::StateRead
         | C::SystemTime
         | C::SystemInfo => Risk::Low,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::digest::canonical_json;
+
+    fn facts() -> CallFacts {
+        CallFacts {
+            chain: vec!["human:ada".parse().unwrap()],
+            effects: vec![
+                Need::one(Capability::FilesystemRead, "/a/\u{7f}\n\"é\u{1}"),
+                Need::every(Capability::FilesystemWrite, "/a/**"),
+            ],
+            hosts: vec!["example.com:443".to_owned()],
+            mode: SandboxMode::default(),
+            principal: "agent:writer".parse().unwrap(),
+            time: Timestamp::from_millis(1_700_000_000_001),
+            tool: ToolFacts {
+                capabilities: vec![Capability::FilesystemRead],
+                declaration: Digest::of(b"declaration"),
+                files: Some(Digest::of(b"files")),
+                id: "file.read".parse().unwrap(),
+                isolation: 2,
+                runtime: RuntimeKind::Process,
+                tier: SafetyTier::Read,
+                version: Version::new(1, 2, 3),
+            },
+            toolset: Some("reading".to_owned()),
+            workspace: Some("/a".to_owned()),
+        }
+    }
+
+    #[test]
+    fn the_short_way_to_canonical_json_is_canonical() {
+        let facts = facts();
+        assert_eq!(facts.to_canonical_json().unwrap(), canonical_json(&facts).unwrap());
+    }
+
+    #[test]
+    fn only_the_moment_may_differ() {
+        let facts = facts();
+        let later = CallFacts { time: facts.time.plus_millis(1), ..facts.clone() };
+        assert!(facts.is_same_but_time(&later));
+        for other in [
+            CallFacts { chain: Vec::new(), ..facts.clone() },
+            CallFacts { effects: Vec::new(), ..facts.clone() },
+            CallFacts { hosts: Vec::new(), ..facts.clone() },
+            CallFacts { mode: SandboxMode::ReadOnly, ..facts.clone() },
+            CallFacts { principal: "agent:other".parse().unwrap(), ..facts.clone() },
+            CallFacts { tool: ToolFacts { isolation: 1, ..facts.tool.clone() }, ..facts.clone() },
+            CallFacts { toolset: None, ..facts.clone() },
+            CallFacts { workspace: None, ..facts.clone() },
+        ] {
+            assert!(!facts.is_same_but_time(&other), "{other:?}");
+        }
     }
 }

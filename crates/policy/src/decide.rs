@@ -21,6 +21,8 @@ const MAX_EFFECTS: usize = 1024;
 /// Reasons of one rule, when it speaks about some effects only.
 const MAX_ABOUT: usize = 16;
 
+const UNUSABLE: &str = "the facts of the call cannot be asked about";
+
 /// The rule behind the promise that full access always asks a human, whatever files say.
 pub(crate) const DANGER_RULE: &str = "builtin/danger-full-access";
 
@@ -41,11 +43,25 @@ struct Said {
 }
 
 pub(crate) fn decide(policies: &Policies, facts: &CallFacts, input: &Value) -> Verdict {
+    let Some(slot) = policies.index.slot(&policies.names, facts) else {
+        let mut tally = Tally::default();
+        tally.block.push(broken(UNUSABLE));
+        return tally.verdict(policies, facts, 0);
+    };
+    if let Some(verdict) = slot.last_verdict(facts) {
+        return verdict;
+    }
+    let verdict = decide_by(policies, &slot, facts, input);
+    slot.keep_verdict(facts, &verdict);
+    verdict
+}
+
+fn decide_by(policies: &Policies, slot: &Slot, facts: &CallFacts, input: &Value) -> Verdict {
     let effects = effects_of(facts);
     let mut tally = Tally::default();
     if effects.len() > MAX_EFFECTS {
         tally.block.push(broken("the call touches too many things"));
-    } else if let Err(message) = ask_all(policies, facts, input, &effects, &mut tally) {
+    } else if let Err(message) = ask_all(policies, slot, facts, input, &effects, &mut tally) {
         tally.block.push(broken(&message));
     }
     tally.verdict(policies, facts, effects.len())
@@ -70,18 +86,20 @@ fn effects_of(facts: &CallFacts) -> Vec<Option<&Need>> {
 
 fn ask_all(
     policies: &Policies,
+    slot: &Slot,
     facts: &CallFacts,
     input: &Value,
     effects: &[Option<&Need>],
     tally: &mut Tally,
 ) -> Result<(), String> {
-    let unusable = || "the facts of the call cannot be asked about".to_owned();
-    let slot = policies.index.slot(&policies.names, facts).ok_or_else(unusable)?;
-    let base = slot.base(&policies.names, facts).ok_or_else(unusable)?;
-    let shared = Shared::of(&policies.names, facts, input, base).ok_or_else(unusable)?;
-    let asker = Asker { policies, facts, slot: &slot, shared: &shared };
+    let unusable = || UNUSABLE.to_owned();
+    let (names, reads) = (&policies.names, slot.reads());
+    let base = slot.base(names, facts).ok_or_else(unusable)?;
+    let shared = Shared::of(names, reads, facts, input, base).ok_or_else(unusable)?;
+    let asker = Asker { policies, facts, slot, shared: &shared };
     for need in effects {
-        let pairs = effect::pairs(*need, facts.workspace.as_deref())?;
+        let mut pairs = effect::pairs(*need, facts.workspace.as_deref())?;
+        pairs.retain(|(name, _)| reads.has(name));
         let context = Context::from_pairs(shared.pairs.iter().cloned().chain(pairs));
         asker.ask(*need, &context.map_err(|_| unusable())?, tally);
     }

@@ -6,15 +6,19 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use cedar_policy::{
     Entities, EntityTypeName, EntityUid, PolicySet, PrincipalConstraint, ResourceConstraint,
 };
-use countersign_model::{CallFacts, Principal, Question, ToolFacts, ToolId};
+use countersign_model::{CallFacts, Principal, Question, ToolFacts, ToolId, Verdict};
 
 use crate::names::Names;
 use crate::problem::Problem;
+use crate::reads::Reads;
 use crate::request;
 use crate::source::{Entry, limited};
 
 /// Rules in cached sets, all together. A set of rules is forgotten sooner than memory runs out.
 const MAX_CACHED: usize = 200_000;
+
+/// The verdict on a call that touches more is not kept: slots stay small.
+const MAX_KEPT_EFFECTS: usize = 16;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Who {
@@ -66,6 +70,7 @@ pub(crate) struct Index {
 struct Indexed {
     policy: cedar_policy::Policy,
     questions: Vec<Question>,
+    reads: Reads,
     is_remembered: bool,
 }
 
@@ -90,6 +95,10 @@ pub(crate) struct Slot {
     unattended: PolicySet,
     /// Permits that stand for an answer that was remembered.
     remembered: PolicySet,
+    /// What all of these look at.
+    reads: Reads,
+    /// The last call that they decided, if its time and input were of no account.
+    last: Mutex<Option<(CallFacts, Verdict)>>,
     /// The principal and the tool as entities. Tools change rarely: the first one seen is kept.
     base: OnceLock<(ToolFacts, Entities)>,
 }
@@ -118,6 +127,26 @@ impl Slot {
         Some(base)
     }
 
+    pub(crate) fn reads(&self) -> &Reads {
+        &self.reads
+    }
+
+    /// The verdict on the call before, if this one is the same to every rule. Agents repeat
+    /// themselves, and asking again would cost more than all the rest of a small call.
+    pub(crate) fn last_verdict(&self, facts: &CallFacts) -> Option<Verdict> {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let (before, verdict) = last.as_ref()?;
+        before.is_same_but_time(facts).then(|| verdict.clone())
+    }
+
+    pub(crate) fn keep_verdict(&self, facts: &CallFacts, verdict: &Verdict) {
+        let is_small = facts.effects.len() <= MAX_KEPT_EFFECTS;
+        if is_small && !self.reads.has("time") && !self.reads.has_input() {
+            let decided = Some((facts.clone(), verdict.clone()));
+            *self.last.lock().unwrap_or_else(PoisonError::into_inner) = decided;
+        }
+    }
+
     fn weight(&self) -> usize {
         let sets = [&self.invoke, &self.unattended, &self.remembered];
         sets.iter().map(|set| set.num_of_policies()).sum::<usize>() + 1
@@ -136,7 +165,8 @@ impl Index {
                     by_scope.entry((who, what)).or_default().push(rules.len());
                     let is_remembered = entry.notes.is_remembered && entry.is_permit();
                     let questions = entry.questions.clone();
-                    rules.push(Indexed { policy, questions, is_remembered });
+                    let reads = Reads::of(&policy);
+                    rules.push(Indexed { policy, questions, reads, is_remembered });
                 }
                 Err(problem) => problems.push(problem),
             }
@@ -174,7 +204,11 @@ impl Index {
         };
         let remembered = found.iter().filter(|rule| rule.is_remembered);
         let remembered = remembered.filter(|rule| asks(rule, Question::InvokeUnattended));
+        let mut reads = Reads::default();
+        found.iter().for_each(|rule| reads.extend(&rule.reads));
         Some(Slot {
+            reads,
+            last: Mutex::default(),
             invoke: set(Question::Invoke)?,
             unattended: set(Question::InvokeUnattended)?,
             remembered: PolicySet::from_policies(remembered.map(|rule| rule.policy.clone()))

@@ -16,6 +16,7 @@ mod notes;
 mod policies;
 mod problem;
 mod quote;
+mod reads;
 mod remember;
 mod request;
 mod rule;

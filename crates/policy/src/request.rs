@@ -3,15 +3,31 @@
 use std::collections::BTreeMap;
 
 use cedar_policy::{Entities, Entity, RestrictedExpression as Value};
-use countersign_model::{CallFacts, Digest, Timestamp};
+use countersign_model::{CallFacts, Digest, Principal, Timestamp};
 
 use crate::arguments::Arguments;
 use crate::effect::{Pair, pair, text};
 use crate::names::Names;
+use crate::reads::Reads;
 use crate::table::level;
 
 const WEEKDAYS: [&str; 7] =
     ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
+
+/// Attributes of the context that depend on the call and not on its input or one effect.
+const OF_THE_CALL: [&str; 11] = [
+    "asked",
+    "chain",
+    "hosts",
+    "mode",
+    "origin",
+    "reversible",
+    "risk",
+    "riskLevel",
+    "time",
+    "toolset",
+    "workspace",
+];
 
 /// What every question about one call shares.
 #[derive(Debug)]
@@ -21,16 +37,24 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// `base` holds the principal and the tool.
+    /// What rules look at, and nothing else. `base` holds the principal and the tool.
     pub(crate) fn of(
         names: &Names,
+        reads: &Reads,
         facts: &CallFacts,
         input: &serde_json::Value,
         base: Entities,
     ) -> Option<Self> {
+        let shared = Shared { entities: base, pairs: call_pairs(reads, facts) };
+        if reads.has_input() { shared.with_input(names, reads, input) } else { Some(shared) }
+    }
+
+    fn with_input(self, names: &Names, reads: &Reads, input: &serde_json::Value) -> Option<Self> {
+        let Shared { entities, mut pairs } = self;
         let arguments = Arguments::read(input);
-        let mut pairs = call_pairs(facts);
-        pairs.push(pair("input", text(&Digest::of_json(input).ok()?.to_string())));
+        if reads.has("input") {
+            pairs.push(pair("input", text(&Digest::of_json(input).ok()?.to_string())));
+        }
         pairs.push(pair("complete", Value::new_bool(!arguments.partial)));
         for (name, uid) in [
             ("flag", &names.flags),
@@ -40,7 +64,7 @@ impl Shared {
         ] {
             pairs.push(pair(name, Value::new_entity_uid(uid.clone())));
         }
-        let entities = base.add_entities(tagged(names, &arguments)?, None).ok()?;
+        let entities = entities.add_entities(tagged(names, &arguments)?, None).ok()?;
         Some(Shared { entities, pairs })
     }
 }
@@ -91,25 +115,30 @@ fn tool(names: &Names, facts: &CallFacts) -> Option<Entity> {
     Entity::new_with_tags(names.tool(&tool.id), attributes, parents, []).ok()
 }
 
-fn call_pairs(facts: &CallFacts) -> Vec<Pair> {
-    let asker = facts.principal.to_string();
-    let chain: Vec<String> = facts.chain.iter().map(ToString::to_string).collect();
-    let asked = chain.iter().map(String::as_str).chain([asker.as_str()]);
-    let risk = facts.risk();
-    let mut pairs = vec![
-        pair("asked", set(asked)),
-        pair("chain", set(chain.iter().map(String::as_str))),
-        pair("hosts", set(facts.hosts.iter().map(String::as_str))),
-        pair("mode", text(facts.mode.as_str())),
-        pair("origin", text(chain.last().unwrap_or(&asker))),
-        pair("reversible", Value::new_bool(facts.is_reversible())),
-        pair("risk", text(risk_name(level(risk)))),
-        pair("riskLevel", Value::new_long(level(risk))),
-    ];
-    pairs.extend(time(facts.time).map(|time| pair("time", time)));
-    pairs.extend(facts.toolset.as_deref().map(|name| pair("toolset", text(name))));
-    pairs.extend(facts.workspace.as_deref().map(|path| pair("workspace", text(path))));
-    pairs
+fn call_pairs(reads: &Reads, facts: &CallFacts) -> Vec<Pair> {
+    let value = |name: &&str| Some(pair(name, call_value(name, facts)?));
+    OF_THE_CALL.iter().filter(|name| reads.has(name)).filter_map(value).collect()
+}
+
+/// None where there is nothing to say.
+fn call_value(name: &str, facts: &CallFacts) -> Option<Value> {
+    let spelt = |principals: &[Principal]| principals.iter().map(ToString::to_string).collect();
+    let (chain, asker): (Vec<String>, _) = (spelt(&facts.chain), facts.principal.to_string());
+    let chained = chain.iter().map(String::as_str);
+    Some(match name {
+        "asked" => set(chained.chain([asker.as_str()])),
+        "chain" => set(chained),
+        "hosts" => set(facts.hosts.iter().map(String::as_str)),
+        "mode" => text(facts.mode.as_str()),
+        "origin" => text(chain.last().unwrap_or(&asker)),
+        "reversible" => Value::new_bool(facts.is_reversible()),
+        "risk" => text(risk_name(level(facts.risk()))),
+        "riskLevel" => Value::new_long(level(facts.risk())),
+        "time" => time(facts.time)?,
+        "toolset" => text(facts.toolset.as_deref()?),
+        "workspace" => text(facts.workspace.as_deref()?),
+        _ => return None,
+    })
 }
 
 fn risk_name(level: i64) -> &'static str {

@@ -57,10 +57,26 @@ fn condition() -> impl Strategy<Value = &'static str> {
         "when { context.flag.hasTag(\"force\") && context.flag.getTag(\"force\") }",
         "when { context.number.hasTag(\"n\") && context.number.getTag(\"n\") + 1 > 10 }",
         "when { context.asked.contains(\"human:ada\") }",
+        "when { context.time.hour < 12 }",
+        "unless { context.complete }",
     ])
 }
 
 const OVERFLOW: &str = "when { context.riskLevel + 9223372036854775807 + 1 > 0 }";
+
+/// A rule that decides nothing.
+const LOOKS_AT_ALL: &str = r#"permit (principal, action, resource) when {
+    context.riskLevel > 9 &&
+    context.asked.contains("x") && context.chain.contains("x") && context.hosts.contains("x") &&
+    context.mode == "x" && context.origin == "x" && context.reversible && context.risk == "x" &&
+    context.time.hour > 24 && context.input == "x" && context.complete && context.every &&
+    context.flag.hasTag("x") && context.list.hasTag("x") && context.number.hasTag("x") &&
+    context.text.hasTag("x") && context has toolset && context has workspace &&
+    context has capability && context has path && context has pathPattern &&
+    context has relative && context has relativePattern && context has host &&
+    context has hostPattern && context has key && context has keyPattern &&
+    context has target && context has targetPattern
+};"#;
 
 fn policy(effect: impl Strategy<Value = &'static str>) -> impl Strategy<Value = String> {
     let notes = pick(&[
@@ -251,6 +267,34 @@ proptest! {
         let first = policies.decide(&facts, &input);
         prop_assert_eq!(&first, &policies.decide(&facts, &input));
         prop_assert_eq!(&first, &compile(&texts).decide(&facts, &input));
+    }
+
+    /// A set answers as if it had never been asked before, whatever it was asked before.
+    #[test]
+    fn a_decision_does_not_depend_on_those_before(
+        texts in texts(),
+        calls in prop::collection::vec((call(), 0_i64..2), 1..6),
+        order in prop::collection::vec(0_usize..6, 1..24),
+    ) {
+        let policies = compile(&texts);
+        for at in order {
+            let ((facts, input), half_days) = &calls[at % calls.len()];
+            let time = facts.time.plus_millis(half_days * 12 * 3_600_000);
+            let facts = CallFacts { time, ..facts.clone() };
+            let fresh = compile(&texts).decide(&facts, input);
+            prop_assert_eq!(policies.decide(&facts, input), fresh);
+        }
+    }
+
+    /// Facts that no rule looks at are left out, and that changes nothing.
+    #[test]
+    fn looking_at_more_changes_nothing(texts in texts(), (facts, input) in call()) {
+        let mut more = texts.clone();
+        more.push(LOOKS_AT_ALL.to_owned());
+        let mut found = compile(&more).decide(&facts, &input);
+        let expected = compile(&texts).decide(&facts, &input);
+        found.policy = expected.policy;
+        prop_assert_eq!(found, expected);
     }
 
     /// Danger never runs alone, whatever the rules.

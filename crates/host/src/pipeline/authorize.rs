@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use countersign_model::digest::canonical_json;
 use countersign_model::effect::Payload;
 use countersign_model::event::{self, CallEvent};
 use countersign_model::{Authorization, CallFacts, Decision, Failure};
@@ -91,7 +90,7 @@ impl<'h> Call<'h> {
         let internal = |error: &dyn std::fmt::Display| {
             Failure::state("INTERNAL", format!("the facts have no canonical form: {error}"))
         };
-        let bytes = canonical_json(facts).map_err(|error| self.broken(internal(&error)))?;
+        let bytes = facts.to_canonical_json().map_err(|error| self.broken(internal(&error)))?;
         let payload = Payload::of(&bytes);
         let kept = self.host.home.keep(&mut self.recorder, payload, bytes);
         kept.map_err(|failure| self.broken(failure))?;
