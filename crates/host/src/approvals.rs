@@ -98,7 +98,7 @@ impl Host {
         read_json(&bytes, "what people were shown")
     }
 
-    fn input_of(&self, call: &CallSummary) -> Result<Value, Failure> {
+    pub(crate) fn input_of(&self, call: &CallSummary) -> Result<Value, Failure> {
         read_json(&self.home.payload(call.execution, &call.input)?, "the input")
     }
 
@@ -283,9 +283,20 @@ pub(crate) fn expired(question: &event::Asked) -> Failure {
     Failure::authorization("APPROVAL_EXPIRED", message).hint("call again to ask again")
 }
 
+/// What was agreed to is no longer what would run.
+pub(crate) const VOID: &str = "APPROVAL_VOID";
+
 pub(crate) fn void(changes: &[&str]) -> Failure {
     let message = format!("{} changed after the call was shown", changes.join(", "));
-    Failure::authorization("APPROVAL_VOID", message)
+    Failure::authorization(VOID, message)
         .hint("what people agreed to is not what would run now; call again to ask again")
         .details(json!({ "changed": changes }))
+}
+
+/// A part of what was shown is not there any more, or nobody can tell.
+pub(crate) fn void_without(what: &str, cause: &Failure) -> Failure {
+    let message = format!("{what} cannot be read any more: {}", cause.message);
+    Failure::authorization(VOID, message)
+        .hint("what people agreed to cannot run now; mend that, then call again to ask again")
+        .details(json!({ "changed": [what], "cause": cause.code }))
 }

@@ -15,7 +15,7 @@ use rustix::fs::Stat;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::path::RelPath;
-use crate::root::Root;
+use crate::root::{Root, shortage};
 
 /// The most entries that a workspace may have.
 const MOST_ENTRIES: u64 = 500_000;
@@ -195,6 +195,9 @@ fn too_large() -> Failure {
 }
 
 fn unreadable(path: &[u8], error: rustix::io::Errno) -> Failure {
+    if let Some(shortage) = shortage(error) {
+        return shortage;
+    }
     let path = String::from_utf8_lossy(path);
     let message = format!("`{}` in the workspace cannot be read: {error}", path.escape_debug());
     Failure::execution("FILE_FORBIDDEN", message)

@@ -8,10 +8,12 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use countersign_model::{Digest, Failure};
 use countersign_policy::{Policies, Problem, Rule, Source};
+use rustix::io::Errno;
 use serde_json::json;
 
 use crate::home::Home;
 use crate::host::Host;
+use crate::root::shortage;
 
 /// Where rules stand that people had remembered; their names begin with it and a dot.
 pub const REMEMBERED: &str = "remembered";
@@ -161,6 +163,9 @@ fn text(path: &Path) -> io::Result<String> {
 }
 
 fn unreadable(path: &Path, error: &io::Error) -> Failure {
+    if let Some(shortage) = Errno::from_io_error(error).and_then(shortage) {
+        return shortage;
+    }
     let message = format!("the policy {} cannot be read: {error}", path.display());
     Failure::authorization("POLICY_UNREADABLE", message)
         .hint("nothing runs until it can be read; correct or remove it")

@@ -76,8 +76,8 @@ impl Root {
         };
         // The root itself may be named through links; beneath it there are none.
         let flags = OFlags::DIRECTORY | OFlags::PATH | OFlags::CLOEXEC;
-        let directory =
-            fs::open(path, flags, Mode::empty()).map_err(|e| unusable(e.to_string()))?;
+        let refused = |e: Errno| shortage(e).unwrap_or_else(|| unusable(e.to_string()));
+        let directory = fs::open(path, flags, Mode::empty()).map_err(refused)?;
         let real = real_path(&directory, path).map_err(|e| unusable(e.to_string()))?;
         let real = real.to_str().ok_or_else(|| unusable("its name is not UTF-8".to_owned()))?;
         let path = real.trim_end_matches('/').to_owned();
@@ -430,7 +430,12 @@ fn identities(home: &Path) -> Result<Vec<Identity>, Failure> {
         Ok(home) => vec![home],
         // Commands can be tried without a home.
         Err(Errno::NOENT) => Vec::new(),
-        Err(error) => return Err(io_failure(error)),
+        Err(error) => {
+            let message = format!("the home cannot be looked at: {error}");
+            return Err(
+                shortage(error).unwrap_or_else(|| Failure::state("HOME_UNREADABLE", message))
+            );
+        }
     };
     // A part that is missing cannot be reached.
     found.extend(parts.iter().filter_map(|part| look(part).ok()));
@@ -495,18 +500,27 @@ fn std_failure(error: &std::io::Error) -> Failure {
     }
 }
 
-/// Shortages may pass; everything else is final.
-fn io_failure(error: Errno) -> Failure {
+/// What this machine lacks at the moment, if that is why something failed.
+pub(crate) fn shortage(error: Errno) -> Option<Failure> {
     match error {
-        Errno::NOSPC | Errno::DQUOT => Failure::resource("DISK_FULL", "the disk is full")
-            .hint("free some space and call again; nothing was changed"),
-        Errno::MFILE | Errno::NFILE | Errno::NOMEM => Failure::resource(
+        Errno::NOSPC | Errno::DQUOT => Some(
+            Failure::resource("DISK_FULL", "the disk is full")
+                .hint("free some space and call again; nothing was changed"),
+        ),
+        Errno::MFILE | Errno::NFILE | Errno::NOMEM => Some(Failure::resource(
             "HOST_EXHAUSTED",
             format!("this machine is out of resources: {error}"),
-        ),
+        )),
+        _ => None,
+    }
+}
+
+/// Shortages may pass; everything else is final.
+fn io_failure(error: Errno) -> Failure {
+    shortage(error).unwrap_or_else(|| match error {
         Errno::ACCESS | Errno::PERM | Errno::ROFS => {
             Failure::execution("FILE_FORBIDDEN", format!("the operating system refused: {error}"))
         }
         error => Failure::execution("IO_FAILED", format!("the file could not be used: {error}")),
-    }
+    })
 }

@@ -280,6 +280,107 @@ fn whatever_changes_after_the_approval_makes_it_void() {
     );
 }
 
+/// An approved call, and the host that takes it up after something was taken away.
+fn approved_then(taken: impl FnOnce(&Office)) -> (Office, ExecutionId) {
+    let office = Office::new();
+    let host = office.host();
+    let ann = office.hire(&host, "human:ann");
+    let execution = office.ask(&host);
+    yes(&host, execution, &ann).unwrap();
+    taken(&office);
+    (office, execution)
+}
+
+fn remove_tool(office: &Office) {
+    std::fs::remove_file(office.bench.home().join("tools/file.delete.json")).unwrap();
+}
+
+fn break_policy(office: &Office) {
+    let path = office.bench.home().join("policy/broken.cedar");
+    std::fs::write(path, "permit (principal").unwrap();
+}
+
+fn move_root(office: &Office) {
+    std::fs::rename(office.bench.root(), office.bench.path().join("elsewhere")).unwrap();
+}
+
+/// What is taken away, what is then said to be unreadable, and why.
+type Case = (&'static str, fn(&Office), &'static str, &'static str);
+
+#[test]
+fn what_cannot_be_read_any_more_makes_an_approval_void() {
+    let break_tools = |office: &Office| {
+        std::fs::write(office.bench.home().join("tools/other.json"), "{").unwrap();
+    };
+    let replace_root = |office: &Office| {
+        move_root(office);
+        std::fs::write(office.bench.root(), "a file").unwrap();
+    };
+    let replace_file = |office: &Office| {
+        std::fs::remove_file(office.bench.root().join("a.txt")).unwrap();
+        std::fs::create_dir(office.bench.root().join("a.txt")).unwrap();
+    };
+    let cases: [Case; 6] = [
+        ("no tool", remove_tool, "the tool", "TOOL_UNKNOWN"),
+        ("no tools", break_tools, "the tool", "TOOLS_INVALID"),
+        ("no root", move_root, "the workspace", "ROOT_INVALID"),
+        ("a file for a root", replace_root, "the workspace", "ROOT_INVALID"),
+        ("no file", replace_file, "the workspace", "NOT_A_FILE"),
+        ("no policies", break_policy, "the policies", "POLICY_INVALID"),
+    ];
+    for (case, taken, what, code) in cases {
+        let (office, execution) = approved_then(taken);
+        let host = office.host();
+        let outcome = office.resume(&host, execution);
+        denied(&outcome, "APPROVAL_VOID");
+        let error = outcome.result.unwrap_err();
+        assert!(error.message.contains(&format!("{what} cannot be read")), "{case}: {error}");
+        let details = error.details.unwrap();
+        assert_eq!((&details["changed"][0], &details["cause"]), (&json!(what), &json!(code)));
+        let again = host.resume(execution, Cancel::default()).unwrap_err();
+        assert_eq!(again.code, "NOT_WAITING", "{case}: what comes back later is another matter");
+        verify_chain(&host);
+    }
+}
+
+#[test]
+fn what_expired_is_expired_whatever_else_is_gone() {
+    for taken in [remove_tool, move_root, break_policy] {
+        let (office, execution) = approved_then(taken);
+        office.bench.clock.advance(24 * HOUR);
+        denied(&office.resume(&office.host(), execution), "APPROVAL_EXPIRED");
+    }
+}
+
+#[test]
+fn what_still_waits_does_so_whatever_is_gone() {
+    for taken in [remove_tool, move_root, break_policy] {
+        let office = Office::new();
+        let execution = office.ask(&office.host());
+        taken(&office);
+        let host = office.host();
+        waits(&office.resume(&host, execution));
+        assert_eq!(names(&host, execution), ["declared", "validated", "asked"]);
+    }
+}
+
+/// The journal's own trouble says nothing about what was approved.
+#[test]
+fn a_journal_that_fails_voids_nothing() {
+    let (office, execution) = approved_then(|office| {
+        let path = office.bench.home().join("policy/other.cedar");
+        std::fs::write(path, "permit (principal, action, resource);").unwrap();
+    });
+    let store = office.bench.store();
+    let host = office.bench.host_on(Arc::clone(&store));
+    store.plan(At::Append(1), Mishap::Fails);
+    let failure = host.resume(execution, Cancel::default()).unwrap_err();
+    assert_eq!(failure.code, "JOURNAL_FULL", "the new set could not be recorded");
+    assert_eq!(host.approvals().unwrap().len(), 1);
+    std::fs::remove_file(office.bench.home().join("policy/other.cedar")).unwrap();
+    assert_eq!(office.resume(&office.host(), execution).state, Lifecycle::Completed);
+}
+
 #[test]
 fn a_grant_that_is_gone_still_counts_for_nothing() {
     let office = Office::new();

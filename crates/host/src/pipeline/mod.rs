@@ -152,8 +152,8 @@ impl Host {
     /// Runs a call that people were asked about, if they agreed; otherwise says what it waits for.
     pub fn resume(&self, execution: ExecutionId, cancel: Cancel) -> Result<Outcome, Failure> {
         self.finish_leftovers();
-        let waiting = Waiting::take_up(self, execution, cancel)?;
-        self.run_on(waiting.answered().and_then(Validated::authorize))
+        let waiting = Waiting::take_up(self, execution)?;
+        self.run_on(waiting.answered(cancel).and_then(Validated::authorize))
     }
 
     fn run_on<'h>(&'h self, mut step: Step<'h, Authorized<'h>>) -> Result<Outcome, Failure> {
@@ -195,19 +195,12 @@ impl<'h> Call<'h> {
         self.broken(error.into())
     }
 
-    /// The call cannot go on here. What the journal holds of it is for recovery to finish.
     fn broken(&self, failure: Failure) -> Box<Halt<'h>> {
-        self.host.give_up(self.recorder.execution());
-        Box::new(Halt::Broken(failure.of_execution(self.recorder.execution())))
+        self.host.broken(self.recorder.execution(), failure)
     }
 
-    /// Records a last fact and ends the call with a failure.
-    fn end(mut self, event: CallEvent, failure: Failure) -> Box<Halt<'h>> {
-        if let Err(halt) = self.note(event).and_then(|()| self.flush()) {
-            return halt;
-        }
-        self.host.leave(self.recorder.execution());
-        Box::new(Halt::Ended(Box::new(self.outcome(Err(failure)))))
+    fn end(self, event: CallEvent, failure: Failure) -> Box<Halt<'h>> {
+        self.host.end(self.recorder, event, failure)
     }
 
     /// How a call ended that got as far as a transaction.
@@ -217,8 +210,32 @@ impl<'h> Call<'h> {
     }
 
     fn outcome(&self, result: Result<Value, Failure>) -> Outcome {
-        let summary = self.recorder.summary();
-        let receipt = self.recorder.last().map_or_else(Receipt::none, |appended| Receipt {
+        Outcome::of(&self.recorder, result)
+    }
+}
+
+impl Host {
+    /// The call cannot go on here. What the journal holds of it is for recovery to finish.
+    fn broken(&self, execution: ExecutionId, failure: Failure) -> Box<Halt<'_>> {
+        self.give_up(execution);
+        Box::new(Halt::Broken(failure.of_execution(execution)))
+    }
+
+    /// Records a last fact and ends the call with a failure.
+    fn end(&self, mut recorder: Recorder, event: CallEvent, failure: Failure) -> Box<Halt<'_>> {
+        let recorded = recorder.note(event).and_then(|()| Ok(recorder.flush()?));
+        if let Err(failure) = recorded {
+            return self.broken(recorder.execution(), failure);
+        }
+        self.leave(recorder.execution());
+        Box::new(Halt::Ended(Box::new(Outcome::of(&recorder, Err(failure)))))
+    }
+}
+
+impl Outcome {
+    fn of(recorder: &Recorder, result: Result<Value, Failure>) -> Self {
+        let summary = recorder.summary();
+        let receipt = recorder.last().map_or_else(Receipt::none, |appended| Receipt {
             entry: appended.entries.end.saturating_sub(1),
             hash: appended.hash,
             checkpoint: appended.checkpoint.clone(),
@@ -228,7 +245,7 @@ impl<'h> Call<'h> {
             state: summary.state,
             result: result.map_err(|failure| failure.of_execution(summary.execution)),
             // Longer than what the journal says: a fact cannot know how long its own sync took.
-            duration_ms: self.recorder.elapsed_ms(),
+            duration_ms: recorder.elapsed_ms(),
             attempts: summary.attempts,
             receipt,
             unsettled: summary.unsettled.clone(),

@@ -8,28 +8,39 @@ use countersign_model::event::{self, CallEvent};
 use countersign_model::record::CallRecord;
 use countersign_model::state::is_enough;
 use countersign_model::{
-    CallState, Consent, Decision, Digest, ExecutionId, Failure, Subject, Timestamp, ToolRef,
-    Verdict, WorkspaceAccess,
+    CallState, Consent, Decision, Digest, ErrorClass, ExecutionId, Failure, Subject, Timestamp,
+    ToolRef, Verdict, WorkspaceAccess,
 };
+use countersign_policy::Policies;
 
-use super::case::Decided;
+use super::case::{Case, Decided};
 use super::declare::Asked;
 use super::{Call, Halt, Outcome, Receipt, Step, Validated};
-use crate::approvals::{expired, pending, void};
+use crate::approvals::{VOID, expired, pending, void, void_without};
+use crate::facts::Circumstances;
 use crate::host::Host;
 use crate::manifest::Manifest;
 use crate::meter::{Cancel, max_file_size};
 use crate::recorder::Recorder;
+use crate::registry::Tool;
 use crate::root::Root;
 use crate::snapshot::Snapshot;
 
-/// A call that people were asked about, taken up again.
+/// A call that people were asked about, as the journal has it.
 #[derive(Debug)]
 pub struct Waiting<'h> {
-    call: Call<'h>,
-    asked: Arc<Asked>,
+    host: &'h Host,
+    recorder: Recorder,
     question: event::Asked,
     given: Vec<Consent>,
+}
+
+/// What a call is made of, found again.
+struct Found {
+    tool: Arc<Tool>,
+    policies: Arc<Policies>,
+    circumstances: Circumstances,
+    asked: Arc<Asked>,
 }
 
 impl<'h> Call<'h> {
@@ -85,91 +96,106 @@ impl<'h> Call<'h> {
 
 impl<'h> Waiting<'h> {
     /// Takes up a call that waits, whoever asked for it and whichever process did.
-    pub(super) fn take_up(
-        host: &'h Host,
-        execution: ExecutionId,
-        cancel: Cancel,
-    ) -> Result<Self, Failure> {
+    pub(super) fn take_up(host: &'h Host, execution: ExecutionId) -> Result<Self, Failure> {
         let record = host.fold(execution)?.ok_or_else(|| not_found(execution))?;
         let CallState::Waiting { asked: question, given } = record.state.clone() else {
             return Err(not_waiting(&record));
         };
-        let declared = host.declared(execution)?;
-        let id = declared.tool.clone();
-        let tool = ToolRef { id, version: Some(declared.version.clone()) };
-        let tool = Arc::clone(host.registry.resolve(&tool)?);
         let (store, clock) = (Arc::clone(&host.home.store), Arc::clone(&host.clock));
         let recorder = Recorder::resume(store, clock, record);
-        let bytes = host.home.payload(execution, &declared.input)?;
-        let input = serde_json::from_slice(&bytes).map_err(|error| {
-            Failure::state("JOURNAL_CORRUPT", format!("the input cannot be read: {error}"))
-        })?;
-        let root = declared.root.as_ref().map(|path| Root::open(path.as_ref(), host.home.path()));
-        let root = root.transpose()?.map(Arc::new);
-        let policies = host.policies_in_force()?;
-        let circumstances = declared.into();
-        let call = Call { host, tool, recorder, cancel, policies, circumstances, people: None };
-        let asked = call.case().look_at(input, root)?;
-        Ok(Waiting { call, asked, question, given })
+        Ok(Waiting { host, recorder, question, given })
     }
 
-    /// Whether people agreed, in time and to what is still the case.
-    pub fn answered(self) -> Step<'h, Validated<'h>> {
-        if self.call.recorder.now() >= self.question.expires_at {
+    /// Whether people agreed, in time and to what is still the case. What only the journal knows is
+    /// asked first: whether the answer came in time does not depend on what else can be read.
+    pub fn answered(self, cancel: Cancel) -> Step<'h, Validated<'h>> {
+        if self.recorder.now() >= self.question.expires_at {
             let failure = expired(&self.question);
-            return Err(self.deny(failure));
+            return Err(self.host.deny(self.recorder, failure));
         }
         if !is_enough(&self.question, &self.given) {
             return Err(self.still_waits());
         }
-        match self.compare() {
-            Ok((shown, changes)) if changes.is_empty() => Ok(self.approved(shown)),
-            Ok((_, changes)) => Err(self.deny(void(&changes))),
-            Err(failure) => Err(self.call.broken(failure)),
+        match self.find() {
+            Ok(found) => self.agreed(found, cancel),
+            Err(failure) => Err(self.host.stop(self.recorder, failure)),
         }
     }
 
     /// Nothing new is recorded: what stands in the journal already is what there is to show.
     fn still_waits(self) -> Box<Halt<'h>> {
-        let execution = self.call.recorder.execution();
+        let execution = self.recorder.execution();
         let failure = pending(execution, &self.question, self.given.len());
-        match self.call.host.receipt_so_far(execution) {
+        match self.host.receipt_so_far(execution) {
             Ok(receipt) => {
-                let outcome = Outcome { receipt, ..self.call.outcome(Err(failure)) };
+                let outcome = Outcome { receipt, ..Outcome::of(&self.recorder, Err(failure)) };
                 Box::new(Halt::Ended(Box::new(outcome)))
             }
-            Err(failure) => self.call.broken(failure),
+            Err(failure) => self.host.broken(execution, failure),
         }
     }
 
-    fn approved(self, shown: Subject) -> Validated<'h> {
-        let Waiting { call, asked, question, given, .. } = self;
-        let Subject { verdict, workspace, .. } = shown;
-        let subject = question.subject.digest;
-        let agreed = Agreed { subject, shown: verdict, workspace, given };
-        Validated { call, asked, attempt: 1, approval: Some(Arc::new(agreed)) }
+    /// Finds everything again that the call is made of.
+    fn find(&self) -> Result<Found, Failure> {
+        let (host, execution) = (self.host, self.recorder.execution());
+        let declared = host.declared(execution)?;
+        let input = host.input_of(self.recorder.summary())?;
+        let reference =
+            ToolRef { id: declared.tool.clone(), version: Some(declared.version.clone()) };
+        let tool = Arc::clone(host.registry.resolve(&reference).map_err(gone("the tool"))?);
+        let root = declared.root.as_ref().map(|path| Root::open(path.as_ref(), host.home.path()));
+        let root = root.transpose().map_err(gone("the workspace"))?.map(Arc::new);
+        let policies = host.policies_in_force().map_err(gone("the policies"))?;
+        let circumstances = declared.into();
+        let case = Case { host, tool: &tool, policies: &policies, circumstances: &circumstances };
+        let asked = case.look_at(input, root).map_err(gone("what it would touch"))?;
+        Ok(Found { tool, policies, circumstances, asked })
     }
 
-    fn deny(self, error: Failure) -> Box<Halt<'h>> {
-        let denied = event::Denied { error: error.clone(), facts: None, verdict: None };
-        self.call.end(CallEvent::Denied(denied), error)
+    fn agreed(self, found: Found, cancel: Cancel) -> Step<'h, Validated<'h>> {
+        let Waiting { host, recorder, question, given } = self;
+        let Found { tool, policies, circumstances, asked } = found;
+        let call = Call { host, tool, recorder, cancel, policies, circumstances, people: None };
+        match call.compare(&asked, &question) {
+            Ok(Subject { verdict, workspace, .. }) => {
+                let subject = question.subject.digest;
+                let agreed = Agreed { subject, shown: verdict, workspace, given };
+                Ok(Validated { call, asked, attempt: 1, approval: Some(Arc::new(agreed)) })
+            }
+            Err(failure) => Err(host.stop(call.recorder, failure)),
+        }
     }
+}
 
-    /// What is no longer as it was shown. Judged for the moment of asking, so that only what changed
+/// What becomes of an approval when a part of what was approved cannot be read: it is void. Where
+/// this host itself is in trouble, that says nothing about what was approved.
+fn gone(what: &'static str) -> impl Fn(Failure) -> Failure {
+    move |failure| if is_hosts_own(&failure) { failure } else { void_without(what, &failure) }
+}
+
+/// Trouble of the journal or of this process, which may pass.
+fn is_hosts_own(failure: &Failure) -> bool {
+    failure.class == ErrorClass::StateError || HOSTS_OWN.contains(&failure.code.as_ref())
+}
+
+const HOSTS_OWN: [&str; 2] = ["DISK_FULL", "HOST_EXHAUSTED"];
+
+impl Call<'_> {
+    /// What was shown, if it is still so. Judged for the moment of asking, so that only what changed
     /// in the world is found; what policy says now is asked again before the call runs.
-    fn compare(&self) -> Result<(Subject, Vec<&'static str>), Failure> {
-        let execution = self.call.recorder.execution();
-        let shown = self.call.host.subject(execution, &self.question)?;
-        if self.call.tool.digest != shown.facts.tool.declaration {
-            return Ok((shown, vec!["the tool"]));
+    fn compare(&self, asked: &Asked, question: &event::Asked) -> Result<Subject, Failure> {
+        let shown = self.host.subject(self.recorder.execution(), question)?;
+        if self.tool.digest != shown.facts.tool.declaration {
+            return Err(void(&["the tool"]));
         }
-        let decided = self.call.case().judge_by_policy(&self.asked, shown.facts.time);
-        let now = self.call.subject(&self.asked, decided, shown.expires_at)?;
+        let decided = self.case().judge_by_policy(asked, shown.facts.time);
+        let now = self.subject(asked, decided, shown.expires_at);
+        let now = now.map_err(gone("the workspace"))?;
         let mut changes = shown.changes(&now);
-        if changes.is_empty() && now.digest()? != self.question.subject {
+        if changes.is_empty() && now.digest()? != question.subject {
             changes.push("what was shown");
         }
-        Ok((shown, changes))
+        if changes.is_empty() { Ok(shown) } else { Err(void(&changes)) }
     }
 }
 
@@ -225,6 +251,19 @@ impl Call<'_> {
 }
 
 impl Host {
+    /// Ends a call whose approval is void. Any other failure stops it as it stands.
+    fn stop(&self, recorder: Recorder, failure: Failure) -> Box<Halt<'_>> {
+        match failure.code.as_ref() {
+            VOID => self.deny(recorder, failure),
+            _ => self.broken(recorder.execution(), failure),
+        }
+    }
+
+    fn deny(&self, recorder: Recorder, error: Failure) -> Box<Halt<'_>> {
+        let denied = event::Denied { error: error.clone(), facts: None, verdict: None };
+        self.end(recorder, CallEvent::Denied(denied), error)
+    }
+
     /// Where the last fact of a call stands, and a checkpoint that covers it.
     fn receipt_so_far(&self, execution: ExecutionId) -> Result<Receipt, Failure> {
         let entries = self.home.store.call_entries(execution)?;
@@ -245,4 +284,29 @@ fn not_waiting(record: &CallRecord) -> Failure {
         format!("execution {} is {state}, and waits for nobody", record.summary.execution);
     Failure::validation("NOT_WAITING", message)
         .hint("list what waits with `countersign approval list`")
+}
+
+#[cfg(test)]
+mod tests {
+    use countersign_journal::JournalError;
+    use rustix::io::Errno;
+
+    use super::*;
+    use crate::root::shortage;
+
+    #[test]
+    fn only_what_is_missing_from_the_world_makes_an_approval_void() {
+        let after = |failure| gone("the workspace")(failure).code;
+        for error in [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::NOSPC] {
+            assert_ne!(after(shortage(error).unwrap()), VOID, "{error}");
+        }
+        for error in [JournalError::Busy, JournalError::Full, JournalError::Poisoned] {
+            assert_ne!(after(error.into()), VOID);
+        }
+        for error in [Errno::NOENT, Errno::ACCESS, Errno::STALE] {
+            assert!(shortage(error).is_none(), "{error}");
+        }
+        assert_eq!(after(Failure::validation("ROOT_INVALID", "no such directory")), VOID);
+        assert_eq!(after(Failure::resource("WORKSPACE_TOO_LARGE", "it grew")), VOID);
+    }
 }
