@@ -10,11 +10,13 @@
 mod common;
 
 use std::fs;
-use std::process::Stdio;
+use std::io::{Read, Write};
+use std::process::{Child, ChildStdout, Stdio};
 use std::thread;
 use std::time::Duration;
 
 use common::{Bench, Output, collect};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::{Value, json};
 
 const POLICY: &str = r#"
@@ -190,6 +192,72 @@ fn enter_never_means_yes() {
     bench.json(&["execution", "resume", &execution]).ok();
 }
 
+/// A person at a terminal: what they see, and what they type.
+struct Person {
+    keys: fs::File,
+    child: Child,
+    screen: ChildStdout,
+}
+
+impl Person {
+    /// Sits down before `approval watch`, having typed something already.
+    fn before(bench: &Bench, typed: &str) -> Self {
+        let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY;
+        let keys = openpt(flags).unwrap();
+        grantpt(&keys).unwrap();
+        unlockpt(&keys).unwrap();
+        let name = ptsname(&keys, Vec::new()).unwrap().into_string().unwrap();
+        let terminal = fs::File::options().read(true).write(true).open(name).unwrap();
+        let mut keys = fs::File::from(keys);
+        keys.write_all(typed.as_bytes()).unwrap();
+        let key = key_of("human:ann");
+        let mut command = bench.command(&["approval", "watch", "--once", "--key-file", &key]);
+        command.stdin(terminal).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let screen = child.stdout.take().unwrap();
+        Person { keys, child, screen }
+    }
+
+    /// What is shown until the next question, the question included.
+    fn sees(&mut self) -> String {
+        let mut seen = Vec::new();
+        while !seen.ends_with(b"> ") && !seen.ends_with(b"why? ") {
+            let mut byte = [0];
+            self.screen.read_exact(&mut byte).unwrap();
+            seen.push(byte[0]);
+        }
+        String::from_utf8(seen).unwrap()
+    }
+
+    fn types(&mut self, keys: &str) {
+        self.keys.write_all(keys.as_bytes()).unwrap();
+    }
+
+    fn leaves(mut self) -> Option<i32> {
+        std::io::copy(&mut self.screen, &mut std::io::sink()).unwrap();
+        self.child.wait().unwrap().code()
+    }
+}
+
+#[test]
+fn what_was_typed_before_a_call_was_shown_does_not_answer_it() {
+    let bench = office();
+    let calls = [delete(&bench), delete(&bench)];
+    let mut ann = Person::before(&bench, "y\ny\n");
+    assert!(ann.sees().contains("file.delete@1.0.0 as agent:a"));
+    // Two lines at once: the second was typed before the second call could be seen.
+    ann.types("s\ny\n");
+    let second = ann.sees();
+    assert!(second.contains("it still waits") && second.contains("file.delete@1.0.0"), "{second}");
+    ann.types("n\n");
+    assert!(ann.sees().ends_with("why? "));
+    ann.types("not today\n");
+    assert_eq!(ann.leaves(), Some(0));
+    let states = calls.each_ref().map(|execution| call(&bench, execution)["state"].clone());
+    assert_eq!(states, [json!("VALIDATED"), json!("DENIED")]);
+    waits(&bench.json(&["execution", "resume", &calls[0]]));
+}
+
 #[test]
 fn an_answer_can_be_remembered_narrowly_and_forgotten() {
     let bench = office();
@@ -223,7 +291,7 @@ fn editing_makes_another_call_that_somebody_else_approves() {
     command.env("EDITOR", "sed -i s/a.txt/b.txt/");
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    std::io::Write::write_all(&mut child.stdin.take().unwrap(), b"e\n").unwrap();
+    child.stdin.take().unwrap().write_all(b"e\n").unwrap();
     collect(child.wait_with_output().unwrap()).ok();
     assert_eq!(call(&bench, &first)["state"], "DENIED");
     let list = bench.json(&["approval", "list"]).ok().json();

@@ -1,13 +1,14 @@
 //! One decision at a time, at a terminal. Nothing is ever taken for a yes but a `y`.
 
 use std::collections::BTreeSet;
-use std::io::{self, BufRead, Write};
+use std::io::{self, BufRead, IsTerminal, Write};
 use std::thread;
 use std::time::Duration;
 
 use countersign_host::Host;
 use countersign_host::approvals::Approval;
 use countersign_model::{Answer, ExecutionId, Failure, Token};
+use rustix::termios::{QueueSelector, tcflush};
 
 use super::{card, told};
 use crate::exit::Exit;
@@ -40,7 +41,8 @@ pub(super) fn decide(
         let call = match choose(ui)? {
             Choice::Yes => host.answer(execution, token, Answer::Yes, reason)?,
             Choice::No => {
-                let reason = ask(ui, "why? ")?;
+                // It grants nothing, so whoever types fast may have begun already.
+                let reason = line(ui, "why? ")?;
                 let reason = Some(reason.as_str()).filter(|reason| !reason.is_empty());
                 host.answer(execution, token, Answer::No, reason)?
             }
@@ -86,8 +88,24 @@ fn choose(ui: Ui) -> Done<Choice> {
     }
 }
 
+/// An answer to what stands on the screen: whatever was typed before it stood there is not one.
+pub(super) fn ask(ui: Ui, question: &str) -> Done<String> {
+    forget_typed_ahead()?;
+    line(ui, question)
+}
+
+/// Before the question is written: what is typed once it can be seen counts.
+fn forget_typed_ahead() -> Done {
+    let stdin = io::stdin().lock();
+    if stdin.is_terminal() {
+        let flushed = tcflush(&stdin, QueueSelector::IFlush);
+        flushed.map_err(|error| unheard(&error.to_string()))?;
+    }
+    Ok(())
+}
+
 /// One line from the person. The end of input is no answer.
-pub(super) fn ask(_ui: Ui, question: &str) -> Done<String> {
+fn line(_ui: Ui, question: &str) -> Done<String> {
     let mut out = anstream::stdout();
     write!(out, "{question}").and_then(|()| out.flush()).map_err(Stop::Output)?;
     let mut line = String::new();
