@@ -32,9 +32,13 @@ const TURNS: u32 = 100;
 impl Host {
     /// Calls that wait for people, those that expire first first.
     pub fn approvals(&self) -> Result<Vec<CallSummary>, Failure> {
+        self.waiting(None)
+    }
+
+    fn waiting(&self, principal: Option<Principal>) -> Result<Vec<CallSummary>, Failure> {
         let mut waiting = Vec::new();
-        let filter =
-            CallFilter { state: Some(Lifecycle::Validated), open: true, ..CallFilter::default() };
+        let state = Some(Lifecycle::Validated);
+        let filter = CallFilter { state, principal, open: true, ..CallFilter::default() };
         self.home.store.visit_calls(&filter, &mut |call| {
             waiting.extend(call.is_waiting().then_some(call));
             Ok(())
@@ -46,8 +50,18 @@ impl Host {
     /// Ends calls that nobody answered in time. Until somebody does, such a call merely waits in vain:
     /// it can neither be answered nor run.
     pub fn end_expired(&self) -> Result<Vec<ExecutionId>, Failure> {
+        self.end_late(self.waiting(None)?)
+    }
+
+    /// Likewise for calls of one principal. Whether there were any.
+    pub(crate) fn end_expired_of(&self, principal: &Principal) -> Result<bool, Failure> {
+        let ended = self.end_late(self.waiting(Some(principal.clone()))?)?;
+        Ok(!ended.is_empty())
+    }
+
+    fn end_late(&self, waiting: Vec<CallSummary>) -> Result<Vec<ExecutionId>, Failure> {
         let (mut ended, now) = (Vec::new(), self.clock.now());
-        for call in self.approvals()? {
+        for call in waiting {
             if call.approval.as_ref().is_none_or(|asked| asked.expires_at > now) {
                 continue;
             }
@@ -275,6 +289,15 @@ pub(crate) fn pending(execution: ExecutionId, question: &event::Asked, given: us
             "expiresAt": question.expires_at,
             "subject": question.subject.digest,
         }))
+}
+
+/// Nobody reads a thousand questions; whoever asks so many is not asking.
+pub(crate) fn too_many(principal: &Principal, most: u32) -> Failure {
+    let message = format!("{most} calls of `{principal}` wait for people already");
+    Failure::authorization("TOO_MANY_WAITING", message).hint(
+        "have some of them answered, or withdraw them with `countersign approval withdraw`; \
+         `[approval] max_waiting_per_principal` in countersign.toml allows more",
+    )
 }
 
 /// Nobody said no: nobody said anything in time.

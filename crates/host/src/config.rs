@@ -37,11 +37,13 @@ pub struct PolicyConfig {
 pub struct ApprovalConfig {
     /// How long people may take, unless a rule says otherwise.
     pub expire_after_hours: u32,
+    /// How many calls of one principal may wait at a time.
+    pub max_waiting_per_principal: u32,
 }
 
 impl Default for ApprovalConfig {
     fn default() -> Self {
-        ApprovalConfig { expire_after_hours: 24 }
+        ApprovalConfig { expire_after_hours: 24, max_waiting_per_principal: 1_000 }
     }
 }
 
@@ -107,6 +109,7 @@ impl Default for RetryConfig {
 }
 
 /// Beyond these a configuration is a mistake, not a choice.
+const MAX_WAITING: u64 = 1_000_000;
 const MAX_INPUT_BYTES: usize = 16 << 20;
 const MAX_INPUT_DEPTH: usize = 128;
 const MAX_RETRIES: u32 = 10;
@@ -178,6 +181,12 @@ impl Config {
 
         let bounds = [
             ("approval.expire_after_hours", self.approval.expire_after_hours.into(), 1, 8_784),
+            (
+                "approval.max_waiting_per_principal",
+                self.approval.max_waiting_per_principal.into(),
+                1,
+                MAX_WAITING,
+            ),
             ("input.max_bytes", self.input.max_bytes as u64, 1, MAX_INPUT_BYTES as u64),
             ("input.max_depth", self.input.max_depth as u64, 1, MAX_INPUT_DEPTH as u64),
             ("retry.max_retries", self.retry.max_retries.into(), 0, MAX_RETRIES.into()),
@@ -234,6 +243,7 @@ mod tests {
             ("[inputs]\n", "inputs"),
             ("[toolsets]\na = [\"file*\"]\n", "`file*`"),
             ("[approval]\nexpire_after_hours = 0\n", "between 1 and"),
+            ("[approval]\nmax_waiting_per_principal = 0\n", "between 1 and"),
             ("[[policy.rules]]\nname = \"x\"\ntoll = \"*\"\n", "toll"),
             ("[retry]\nmax_retries = 99\n", "between 0 and 10"),
             ("[input]\nmax_bytes = \"1M\"\n", "max_bytes"),

@@ -1,6 +1,6 @@
 //! What can go wrong with the journal. Every variant says whether anything was lost: nothing was.
 
-use countersign_model::{Digest, ExecutionId, Failure, GrantId};
+use countersign_model::{Digest, ExecutionId, Failure, GrantId, Principal};
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum JournalError {
@@ -39,6 +39,8 @@ pub enum Conflict {
     Grant(GrantId),
     #[error("principals or keys were changed by another process")]
     People,
+    #[error("{most} calls of {principal} wait for people already")]
+    Waiting { principal: Principal, most: u32 },
     #[error("state key `{0}` was changed by another call")]
     Key(String),
     #[error("`{resource}` is being published by execution {by}")]

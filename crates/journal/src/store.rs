@@ -54,6 +54,11 @@ pub enum Expect {
     GrantLive(GrantId),
     /// Nobody has changed principals or keys since: whatever was decided from that version holds.
     PeopleAt(u64),
+    /// Fewer than so many calls of this principal wait for people.
+    WaitingBelow {
+        principal: Principal,
+        most: u32,
+    },
     KeyIs {
         key: String,
         digest: Option<Digest>,

@@ -77,7 +77,7 @@ fn what_was_decided_from_an_older_version_is_not_written() {
 fn age(path: &Path) {
     let raw = Connection::open(path).unwrap();
     let sql = "DROP TABLE principals; DROP TABLE key_records; DROP TABLE versions;
-        DROP TABLE policies;
+        DROP TABLE policies; DROP INDEX calls_waiting;
         PRAGMA user_version = 65536;";
     raw.execute_batch(sql).unwrap();
 }
@@ -104,10 +104,12 @@ fn a_journal_of_version_1_0_is_read_as_it_is_and_grows_with_the_first_write() {
     check_live(&store).unwrap();
     assert_eq!(version(&path), 0x1_0000, "reading changes nothing");
     store.append(batch([issued(900)])).unwrap();
-    assert_eq!(version(&path), 0x1_0002, "writing makes the tables");
+    assert_eq!(version(&path), 0x1_0003, "writing makes the tables");
+    let waiting = Expect::WaitingBelow { principal: "agent:a".parse().unwrap(), most: 1 };
+    store.append(Batch { expect: vec![waiting], ..batch([issued(901)]) }).unwrap();
     // The same process, through the readers that it already had.
     store.append(batch([added("agent:a"), created(2, "agent:a")])).unwrap();
-    assert_eq!(store.people().unwrap().version, 15);
+    assert_eq!(store.people().unwrap().version, 16);
     let journal = Journal { dir, store };
     check_live(&journal.store).unwrap();
     assert_eq!(reopen(&path).unwrap().people().unwrap(), journal.store.people().unwrap());

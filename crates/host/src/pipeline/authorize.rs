@@ -73,7 +73,7 @@ impl<'h> Call<'h> {
     }
 
     /// Ends the call. What policy went by is kept, so that the answer can be explained.
-    fn deny(mut self, refusal: Refusal) -> Box<Halt<'h>> {
+    pub(super) fn deny(mut self, refusal: Refusal) -> Box<Halt<'h>> {
         let Refusal { error, decided } = refusal;
         let (facts, verdict) = match decided {
             Some(decided) => match self.keep_facts(&decided.facts) {

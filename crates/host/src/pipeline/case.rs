@@ -27,7 +27,7 @@ pub(super) struct Case<'a> {
 }
 
 /// What policy says, and what it had to go by.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Decided {
     pub(super) facts: CallFacts,
     pub(super) verdict: Verdict,

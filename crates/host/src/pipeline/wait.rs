@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use countersign_journal::{AppendError, Batch, Conflict, Expect};
 use countersign_model::effect::Payload;
 use countersign_model::event::{self, CallEvent};
 use countersign_model::record::CallRecord;
@@ -13,10 +14,10 @@ use countersign_model::{
 };
 use countersign_policy::Policies;
 
-use super::case::{Case, Decided};
+use super::case::{Case, Decided, Refusal};
 use super::declare::Asked;
 use super::{Call, Halt, Outcome, Receipt, Step, Validated};
-use crate::approvals::{VOID, expired, pending, void, void_without};
+use crate::approvals::{VOID, expired, pending, too_many, void, void_without};
 use crate::facts::Circumstances;
 use crate::host::Host;
 use crate::manifest::Manifest;
@@ -46,12 +47,46 @@ struct Found {
 impl<'h> Call<'h> {
     /// Asks people, and lets go of the call.
     pub(super) fn ask(mut self, asked: &Asked, decided: Decided) -> Box<Halt<'h>> {
-        match self.question(asked, decided) {
-            Ok(question) => {
-                let failure = pending(self.recorder.execution(), &question, 0);
-                self.end(CallEvent::Asked(question), failure)
+        let before = self.recorder.mark();
+        match self.put_question(asked, &decided) {
+            Ok(Some(failure)) => {
+                self.host.leave(self.recorder.execution());
+                Box::new(Halt::Ended(Box::new(self.outcome(Err(failure)))))
+            }
+            Ok(None) => {
+                self.recorder.rewind(before);
+                let most = self.host.home.config.approval.max_waiting_per_principal;
+                let error = too_many(&self.circumstances.principal, most);
+                self.deny(Refusal { error, decided: Some(Box::new(decided)) })
             }
             Err(failure) => self.broken(failure),
+        }
+    }
+
+    /// What the call waits for from now on, if not too many of this principal wait already.
+    fn put_question(
+        &mut self,
+        asked: &Asked,
+        decided: &Decided,
+    ) -> Result<Option<Failure>, Failure> {
+        let question = self.question(asked, decided.clone())?;
+        let failure = pending(self.recorder.execution(), &question, 0);
+        self.recorder.note(CallEvent::Asked(question))?;
+        // What expired waits in vain, and not in the way of others.
+        let is_kept = self.wait_in_line()?
+            || self.host.end_expired_of(&self.circumstances.principal)? && self.wait_in_line()?;
+        Ok(is_kept.then_some(failure))
+    }
+
+    /// Counted where nobody else can append meanwhile, so that no two hosts pass the last place.
+    fn wait_in_line(&mut self) -> Result<bool, Failure> {
+        let principal = self.circumstances.principal.clone();
+        let most = self.host.home.config.approval.max_waiting_per_principal;
+        let expect = vec![Expect::WaitingBelow { principal, most }];
+        match self.recorder.flush_with(Batch { expect, ..Batch::default() }) {
+            Ok(()) => Ok(true),
+            Err(AppendError::Conflict(Conflict::Waiting { .. })) => Ok(false),
+            Err(error) => Err(error.into()),
         }
     }
 

@@ -191,6 +191,13 @@ impl<'c> Writer<'c> {
                     return Err(Conflict::People.into());
                 }
             }
+            Expect::WaitingBelow { principal, most } => {
+                if rows::are_waiting(self.transaction, principal, *most)? {
+                    return Err(
+                        Conflict::Waiting { principal: principal.clone(), most: *most }.into()
+                    );
+                }
+            }
             Expect::KeyIs { key, digest } => {
                 if rows::key_digest(self.transaction, key)? != *digest {
                     return Err(Conflict::Key(key.clone()).into());

@@ -1,7 +1,7 @@
 //! Rows to values and back.
 
 use countersign_model::record::CallSummary;
-use countersign_model::{Digest, ExecutionId, GrantId, Timestamp};
+use countersign_model::{Digest, ExecutionId, GrantId, Principal, Timestamp};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -145,6 +145,19 @@ pub(super) fn grant_is_live(connection: &Connection, id: GrantId) -> Result<bool
         .query_row([id.as_uuid().as_bytes()], |row| row.get(0))
         .optional()?;
     Ok(live.unwrap_or(false))
+}
+
+/// Whether at least so many calls of a principal wait for people.
+pub(super) fn are_waiting(
+    connection: &Connection,
+    principal: &Principal,
+    most: u32,
+) -> Result<bool, JournalError> {
+    let sql = "SELECT 1 FROM calls INDEXED BY calls_waiting
+        WHERE terminal = 0 AND state = 'VALIDATED' AND principal = ?1 LIMIT 1 OFFSET ?2";
+    let values = params![principal.to_string(), most.saturating_sub(1)];
+    let found = connection.prepare_cached(sql)?.query_row(values, |_| Ok(()));
+    Ok(found.optional()?.is_some())
 }
 
 pub(super) fn key_digest(

@@ -12,7 +12,7 @@ use crate::error::JournalError;
 const APPLICATION_ID: i32 = 0x4353_474e;
 /// Readers of the same major version understand each other; a minor version only adds.
 const MAJOR: i32 = 1;
-const MINOR: i32 = 2;
+const MINOR: i32 = 3;
 /// The minor version that brought principals and keys.
 const PEOPLE: i32 = 1;
 /// The minor version that brought the policy sets.
@@ -56,13 +56,16 @@ CREATE TABLE claims (resource TEXT PRIMARY KEY, call BLOB NOT NULL) WITHOUT ROWI
 /// readers take it as empty, and whoever writes next makes the tables.
 ///
 /// `principals`, `key_records` and `policies` are caches of the journal; `versions` says when the
-/// first two changed.
+/// first two changed. `calls_waiting` (minor version 3) counts what waits for people, by who asked;
+/// only writers use it.
 const ADDED: &str = "
 CREATE TABLE IF NOT EXISTS versions (name TEXT PRIMARY KEY, version INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS principals (name TEXT PRIMARY KEY, body BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS key_records (id BLOB PRIMARY KEY, body BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS policies (digest BLOB PRIMARY KEY, seq INTEGER NOT NULL,
     body BLOB NOT NULL) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS calls_waiting ON calls (principal)
+    WHERE terminal = 0 AND state = 'VALIDATED';
 ";
 
 pub(crate) fn create(path: &Path) -> Result<Connection, JournalError> {
