@@ -310,7 +310,13 @@ fn what_people_are_shown_cannot_steer_their_terminal_or_their_eyes() {
     let execution = waits(&bench.call("file.delete", &evil));
     let shown = bench.run(&["approval", "show", &execution]).ok().stdout;
     assert!(shown.contains("p\\u{430}ypal.txt"), "{shown}");
-    assert!(!shown.contains('\u{430}'), "{shown}");
+    assert!(shown.is_ascii(), "{shown}");
+    assert!(shown.contains("letters beyond ASCII are shown by their numbers"), "{shown}");
+    // A Latin letter that is not the one it looks like.
+    bench.write("p\u{1ea1}ypal.txt", "x");
+    let execution = waits(&bench.call("file.delete", &json!({"path": "p\u{1ea1}ypal.txt"})));
+    let shown = bench.run(&["approval", "show", &execution]).ok().stdout;
+    assert!(shown.contains("p\\u{1ea1}ypal.txt") && shown.is_ascii(), "{shown}");
     let evil = json!({"key": "k\u{202e}\u{1b}[2J", "value": "v"});
     bench.grant("agent:a", "state.read,state.write");
     let output = bench.call("state.put", &evil);

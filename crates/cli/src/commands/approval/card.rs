@@ -55,7 +55,19 @@ pub(super) fn print(ui: Ui, approval: &Approval, now: Timestamp) -> Done {
     let left = span(subject.expires_at.millis_since(now));
     row(ui, "asked", &format!("{}, {left}", facts.time))?;
     input(ui, approval)?;
+    if has_further_letters(approval) {
+        let text = "  letters beyond ASCII are shown by their numbers, because many look like others; \
+                    --json has the letters";
+        ui.line(wrap(&paint(WARN, text), 4))?;
+    }
     ui.line(paint(DIM, format!("execution {}, shown {}", call.execution, shown(approval))))
+}
+
+/// Whether something of what is shown had to be spelt out.
+fn has_further_letters(approval: &Approval) -> bool {
+    let is_plain = |text: String| text.is_ascii();
+    !is_plain(approval.input.to_string())
+        || !serde_json::to_string(&approval.subject).is_ok_and(is_plain)
 }
 
 fn shown(approval: &Approval) -> String {
