@@ -155,6 +155,12 @@ def tell(entries, basis, authority):
             agreed += [data["by"]] if event == "approved" else []
         elif event == "authorized":
             need(set(data["grants"]) <= told.grants, "a grant is missing")
+            verdict = data.get("verdict", {"decision": "allow"})
+            need(verdict["decision"] != "block", "the policies said no")
+            if verdict["decision"] == "require_approval":
+                need("approval" in data, "nobody was asked")
+                demanded = max(1, verdict.get("approvers", 0))
+                need(len(set(agreed)) >= demanded, "the policies asked for more people")
             if "approval" in data:
                 need(data["approval"] == asked["subject"]["digest"], "another approval")
                 need(len(agreed) >= asked["approvers"], "too few people agreed")

@@ -15,7 +15,8 @@ use std::process::Command;
 
 use common::receipts::{Case, approved_life, consent, edited, payload_of, seal, verified};
 use common::{key, key_id, life, stranger};
-use countersign_model::event::CallEvent;
+use countersign_model::Decision;
+use countersign_model::event::{Authorized, CallEvent};
 use serde_json::json;
 
 const VERIFIER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/independent_receipt.py");
@@ -94,4 +95,16 @@ fn it_refuses_what_is_not() {
         _ => None,
     });
     assert!(!accepts(&key, &unsigned.receipt()), "an answer with another's key");
+    let decided = |change: fn(&mut Authorized)| {
+        let case = Case::approved().with(|event| {
+            let CallEvent::Authorized(authorized) = event else { return None };
+            let mut authorized = authorized.clone();
+            change(&mut authorized);
+            Some(CallEvent::Authorized(authorized))
+        });
+        accepts(&key, &case.receipt())
+    };
+    assert!(decided(|it| it.verdict.as_mut().unwrap().approvers = 1));
+    assert!(!decided(|it| it.verdict.as_mut().unwrap().approvers = 3), "too few agreed");
+    assert!(!decided(|it| it.verdict.as_mut().unwrap().decision = Decision::Block), "blocked");
 }

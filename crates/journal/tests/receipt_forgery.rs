@@ -471,6 +471,16 @@ fn verdicts_are_obeyed() {
     };
     refused("block", &with_authorized(decide(Decision::Block)).receipt(), "VERDICT_IGNORED");
     verified(&with_authorized(decide(Decision::Allow)).receipt());
+    // Rules that asked for more when the call ran than when people were asked.
+    let demand = |approvers| {
+        move |it: &mut Authorized| {
+            let verdict = it.verdict.take().unwrap();
+            it.verdict = Some(Verdict { approvers, ..verdict });
+        }
+    };
+    refused("a third", &with_authorized(demand(3)).receipt(), "VERDICT_IGNORED");
+    verified(&with_authorized(demand(2)).receipt());
+    verified(&with_authorized(demand(1)).receipt());
     let mut unasked = with_authorized(|it| it.approval = None);
     let is_about_people = |fact: &Fact| {
         let Fact::Call(call) = fact else { return false };

@@ -1,5 +1,7 @@
 //! What people answered: whether it was theirs to answer, and whether it was enough.
 
+use std::collections::BTreeSet;
+
 use countersign_model::event::{Authorized, Fact};
 use countersign_model::state::is_enough;
 use countersign_model::{Answer, Consent, KeyEvent};
@@ -58,6 +60,12 @@ impl Story<'_> {
             }
             Ok(_) => None,
         }
+    }
+
+    /// How many different people have agreed so far.
+    pub(super) fn agreed(&self) -> usize {
+        let yes = self.answers.iter().filter(|answer| answer.answer == Answer::Yes);
+        yes.map(|answer| &answer.by).collect::<BTreeSet<_>>().len()
     }
 
     pub(super) fn check_approval(&mut self, seq: u64, authorized: &Authorized) {

@@ -13,9 +13,11 @@ pub(super) struct Held {
 }
 
 impl Story<'_> {
+    /// Held to what the policies said when the call was to run: they may ask for more people then
+    /// than were asked before.
     pub(super) fn check_verdict(&mut self, seq: u64, authorized: &Authorized) {
-        let decision = authorized.verdict.as_ref().map(|verdict| verdict.decision);
-        match decision {
+        let said = authorized.verdict.as_ref();
+        match said.map(|verdict| verdict.decision) {
             Some(Decision::Block) => {
                 let message = "the policies said no, and the call was authorized";
                 self.wrong(Check::Policy, "VERDICT_IGNORED", seq, message);
@@ -24,7 +26,17 @@ impl Story<'_> {
                 let message = "the policies asked for people, and nobody was asked";
                 self.wrong(Check::Policy, "VERDICT_IGNORED", seq, message);
             }
-            Some(_) => {}
+            Some(Decision::RequireApproval) => {
+                let demanded = said.map_or(1, |verdict| verdict.approvers.max(1));
+                let agreed = self.agreed();
+                if usize::try_from(demanded).map_or(true, |demanded| agreed < demanded) {
+                    let message = format!(
+                        "the policies asked for {demanded} people, and {agreed} had agreed"
+                    );
+                    self.wrong(Check::Policy, "VERDICT_IGNORED", seq, message);
+                }
+            }
+            Some(Decision::Allow) => {}
             None => {
                 let line = format!("entry {seq} authorizes the call without a verdict of policies");
                 self.report.unchecked.push(line);
