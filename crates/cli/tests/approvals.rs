@@ -302,6 +302,33 @@ fn editing_makes_another_call_that_somebody_else_approves() {
     assert!(bench.ws().join("a.txt").exists() && !bench.ws().join("b.txt").exists());
 }
 
+/// Whoever approves must know that there is more than they were shown.
+#[test]
+fn what_is_too_long_to_show_is_counted() {
+    let bench = office();
+    let hosts: Vec<_> = (10..60).map(|n| format!("h{n}.example.org:443")).collect();
+    bench.declare_script("test.client", "exit 0", |declaration| {
+        declaration["runtime"]["hosts"] = json!(hosts);
+        declaration["requiredCapabilities"] = json!(["network.https"]);
+    });
+    let grant = ["grant", "issue", "--to", "agent:a", "--capability", "network.https"];
+    bench.run(&[&grant[..], &["--scope", "**"]].concat()).ok();
+    let policy = "@id(\"hosts\") forbid (principal, action == Action::\"invoke_unattended\", \
+                  resource) when { context has host && context.host != \"h10.example.org\" };";
+    fs::write(bench.home().join("policy/hosts.cedar"), policy).unwrap();
+    let execution = waits(&bench.call("test.client", &json!({})));
+    let shown = bench.run(&["approval", "show", &execution]).ok().stdout;
+    let rows = |name: &str| shown.lines().filter(|line| line.trim().starts_with(name)).count();
+    assert_eq!((rows("touches"), rows("because")), (20, 16), "{shown}");
+    let rest = format!(
+        "and 30 more (network.https 30); see all with `countersign approval show {execution} --json`"
+    );
+    assert!(shown.contains(&rest), "{shown}");
+    assert!(shown.contains(" and 33 things more"), "{shown}");
+    let all = bench.json(&["approval", "show", &execution]).ok().json();
+    assert_eq!(all["subject"]["facts"]["effects"].as_array().unwrap().len(), 50);
+}
+
 #[test]
 fn what_people_are_shown_cannot_steer_their_terminal_or_their_eyes() {
     let bench = office();

@@ -21,7 +21,8 @@ pub(crate) fn blocked(verdict: &Verdict) -> Failure {
 }
 
 fn sentence(reason: &Reason, more: usize) -> String {
-    let about = reason.about.as_deref().map(|about| format!(" for `{about}`")).unwrap_or_default();
+    let about = reason.about.as_deref().map(|about| format!(" for `{about}`{}", and_more(reason)));
+    let about = about.unwrap_or_default();
     let rule = reason.rule.as_deref().unwrap_or("?");
     let text = reason.text.as_deref().map(|text| format!(": {text}")).unwrap_or_default();
     let what = match (reason.effect, reason.question) {
@@ -38,6 +39,15 @@ fn sentence(reason: &Reason, more: usize) -> String {
     match more {
         0 => what,
         more => format!("{what}, and {more} more"),
+    }
+}
+
+/// A rule names only so many of the things that it is about.
+fn and_more(reason: &Reason) -> String {
+    match reason.more {
+        0 => String::new(),
+        1 => " and one thing more".to_owned(),
+        more => format!(" and {more} things more"),
     }
 }
 

@@ -419,6 +419,7 @@ mod tests {
                     reasons: vec![Reason {
                         about: Some(path.clone()),
                         effect: RuleEffect::Forbid,
+                        more: 3,
                         question: Question::InvokeUnattended,
                         rule: Some("a/b".to_owned()),
                         text: Some("é".to_owned()),

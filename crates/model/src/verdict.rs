@@ -50,6 +50,9 @@ pub struct Reason {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub about: Option<String>,
     pub effect: RuleEffect,
+    /// How many further things it was about that are not listed.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub more: u32,
     pub question: Question,
     /// The rule's id; none when no rule matched.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -193,7 +193,7 @@ impl Asker<'_> {
             let text = Some(error.inner().to_string());
             let rule = Some(error.policy_id().to_string());
             Said::new(
-                Reason { about: None, effect: RuleEffect::Error, question, rule, text },
+                Reason { about: None, effect: RuleEffect::Error, more: 0, question, rule, text },
                 about,
             )
         };
@@ -213,12 +213,12 @@ impl Asker<'_> {
                 let rule: &str = id.as_ref();
                 let text = self.policies.entry(rule).and_then(|entry| entry.notes.reason.clone());
                 let rule = Some(rule.to_owned());
-                Said::new(Reason { about: None, effect, question, rule, text }, about)
+                Said::new(Reason { about: None, effect, more: 0, question, rule, text }, about)
             })
             .collect();
         if said.is_empty() {
             let effect = RuleEffect::Missing;
-            let reason = Reason { about: None, effect, question, rule: None, text: None };
+            let reason = Reason { about: None, effect, more: 0, question, rule: None, text: None };
             said.push(Said::new(reason, about));
         }
         said
@@ -236,6 +236,7 @@ fn broken(message: &str) -> Said {
     let reason = Reason {
         about: None,
         effect: RuleEffect::Error,
+        more: 0,
         question: Question::Invoke,
         rule: None,
         text: Some(message.to_owned()),
@@ -247,6 +248,7 @@ fn danger() -> Said {
     let reason = Reason {
         about: None,
         effect: RuleEffect::Forbid,
+        more: 0,
         question: Question::InvokeUnattended,
         rule: Some(DANGER_RULE.to_owned()),
         text: Some("full access always asks a human".to_owned()),
@@ -286,8 +288,12 @@ fn summarise(said: Vec<Said>, effects: usize) -> Vec<Reason> {
             reasons.push(reason);
             continue;
         }
+        let more = abouts.len().saturating_sub(MAX_ABOUT);
         abouts.truncate(MAX_ABOUT);
         reasons.extend(abouts.into_iter().map(|a| Reason { about: Some(a), ..reason.clone() }));
+        if let Some(last) = reasons.last_mut() {
+            last.more = u32::try_from(more).unwrap_or(u32::MAX);
+        }
     }
     reasons.sort_unstable();
     reasons

@@ -351,3 +351,21 @@ fn more_effects_than_can_be_asked_about_block() {
     assert_eq!(ask(100).reasons.len(), 2, "one reason for each question");
     assert_eq!(ask(1025).decision, Decision::Block);
 }
+
+#[test]
+fn reasons_that_are_cut_say_so() {
+    let text = r#"permit (principal, action, resource);
+        @id("f") forbid (principal, action == Action::"invoke_unattended", resource)
+        when { context has path && context.path like "/f/*" };"#;
+    let policies = compile(&[("a.cedar", text)], json!([])).unwrap();
+    let ask = |count: usize| {
+        let effects = (0..count).map(|n| format!("filesystem.read /f/{n}"));
+        let effects: Vec<_> = effects.chain(["filesystem.read /g".to_owned()]).collect();
+        policies.decide(&facts(&json!({"effects": effects})), &json!({})).reasons
+    };
+    let counts = |count| ask(count).iter().map(|reason| reason.more).collect::<Vec<_>>();
+    assert_eq!(counts(16), [0; 16]);
+    let mut cut = vec![0; 16];
+    cut[15] = 24;
+    assert_eq!(counts(40), cut);
+}

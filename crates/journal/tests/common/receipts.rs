@@ -70,6 +70,7 @@ pub(crate) fn verdict() -> Verdict {
     let reason = Reason {
         about: None,
         effect: RuleEffect::Missing,
+        more: 0,
         question: Question::InvokeUnattended,
         rule: Some("two-people".to_owned()),
         text: None,

@@ -1,5 +1,7 @@
 //! What a person sees before they decide. Text from tools and agents is shown as what it is.
 
+use std::collections::BTreeMap;
+
 use countersign_host::approvals::Approval;
 use countersign_host::refusal::reasons;
 use countersign_model::{Need, Timestamp};
@@ -21,6 +23,9 @@ const AROUND: usize = 2;
 /// Lines of input or of differences; a person reads no further.
 const SHOWN: usize = 60;
 
+/// Things touched that are listed one by one.
+const TOUCHED: usize = 20;
+
 pub(super) fn print(ui: Ui, approval: &Approval, now: Timestamp) -> Done {
     let (subject, call) = (&approval.subject, &approval.call);
     let facts = &subject.facts;
@@ -30,9 +35,7 @@ pub(super) fn print(ui: Ui, approval: &Approval, now: Timestamp) -> Done {
     for reason in reasons(&subject.verdict) {
         row(ui, "because", &plain(&reason))?;
     }
-    for need in &facts.effects {
-        row(ui, "touches", &touch(need))?;
-    }
+    touches(ui, approval)?;
     if !facts.hosts.is_empty() {
         row(ui, "reaches", &plain(&facts.hosts.join(", ")))?;
     }
@@ -82,6 +85,33 @@ fn files(approval: &Approval) -> String {
 
 fn row(ui: Ui, name: &str, text: &str) -> Done {
     ui.line(wrap(&format!("  {} {text}", paint(DIM, format!("{name:<9}"))), MARGIN))
+}
+
+/// Never cut without saying so, and what kind of things the rest is.
+fn touches(ui: Ui, approval: &Approval) -> Done {
+    let effects = &approval.subject.facts.effects;
+    let (listed, rest) = effects.split_at(effects.len().min(TOUCHED));
+    listed.iter().try_for_each(|need| row(ui, "touches", &touch(need)))?;
+    if rest.is_empty() {
+        return Ok(());
+    }
+    let text = format!(
+        "and {} more ({}); see all with `countersign approval show {} --json`",
+        rest.len(),
+        kinds(rest),
+        approval.call.execution
+    );
+    row(ui, "", &paint(WARN, text))
+}
+
+/// How many of each kind.
+fn kinds(needs: &[Need]) -> String {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for need in needs {
+        *counts.entry(need.capability.as_str()).or_default() += 1;
+    }
+    let kind = |(capability, count): (&str, usize)| format!("{capability} {count}");
+    counts.into_iter().map(kind).collect::<Vec<_>>().join(", ")
 }
 
 fn touch(need: &Need) -> String {
