@@ -4,6 +4,7 @@
 //! and never through a symbolic link. What was checked is what is used: a descriptor cannot be
 //! swapped behind our back as a name can.
 
+pub(crate) mod control;
 mod entries;
 
 use std::fs::File;

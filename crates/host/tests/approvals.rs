@@ -10,107 +10,22 @@
 
 mod common;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
 
-use common::boxes::{Boxes, DONE};
+use common::boxes::Boxes;
+use common::office::{Office, denied, refused, waits, yes};
 use common::store::{At, Mishap};
-use common::{Bench, HOUR, agent, ending, names, verify_chain};
-use countersign_host::people::{AddPrincipal, CreateKey};
+use common::{HOUR, agent, ending, names, verify_chain};
+use countersign_host::people::CreateKey;
 use countersign_host::{CallCommand, Cancel, Clock, Host, Outcome, receipts};
 use countersign_journal::receipt::verify;
 use countersign_model::event::CallEvent;
-use countersign_model::{
-    Answer, ErrorClass, ExecutionId, Failure, KeyScope, Lifecycle, Principal, SandboxMode, Token,
-};
+use countersign_model::{Answer, ExecutionId, Failure, KeyScope, Lifecycle, Principal, Token};
 use countersign_sandbox::backend::StagedForm;
 use countersign_sandbox::{Ending, LimitKind};
 use serde_json::json;
-
-/// Whatever deletes asks a human; whatever `state.put` does asks two.
-const POLICY: &str = r#"
-@id("deletes")
-@reason("deleting is for people")
-forbid (principal, action == Action::"invoke_unattended", resource == Tool::"file.delete");
-
-@id("two")
-@approvers("2")
-forbid (principal, action == Action::"invoke_unattended", resource == Tool::"state.put");
-"#;
-
-struct Office {
-    bench: Bench,
-}
-
-impl Office {
-    fn new() -> Self {
-        let bench = Bench::new();
-        std::fs::write(bench.home().join("policy/office.cedar"), POLICY).unwrap();
-        bench.write("a.txt", "precious");
-        Office { bench }
-    }
-
-    fn host(&self) -> Host {
-        self.bench.host()
-    }
-
-    /// A person with a key.
-    fn hire(&self, host: &Host, name: &str) -> Token {
-        let principal: Principal = name.parse().unwrap();
-        let scopes = KeyScope::defaults(&principal);
-        self.key(host, &principal, scopes).unwrap()
-    }
-
-    fn key(
-        &self,
-        host: &Host,
-        principal: &Principal,
-        scopes: BTreeSet<KeyScope>,
-    ) -> Result<Token, Failure> {
-        let by: Principal = "human:root".parse().unwrap();
-        let add = AddPrincipal { principal: principal.clone(), description: None, by: by.clone() };
-        host.add_principal(&add).unwrap();
-        let expires_at = self.bench.clock.now().plus_millis(HOUR * 1_000);
-        let create =
-            CreateKey { principal: principal.clone(), tenant: None, scopes, expires_at, by };
-        host.create_key(&create).map(|(_, token)| token)
-    }
-
-    fn ask(&self, host: &Host) -> ExecutionId {
-        let outcome = self.bench.call(host, "file.delete", &json!({"path": "a.txt"}));
-        waits(&outcome)
-    }
-
-    fn ask_two(&self, host: &Host) -> ExecutionId {
-        waits(&self.bench.call(host, "state.put", &json!({"key": "k", "value": "v"})))
-    }
-
-    fn resume(&self, host: &Host, execution: ExecutionId) -> Outcome {
-        host.resume(execution, Cancel::default()).unwrap()
-    }
-}
-
-fn waits(outcome: &Outcome) -> ExecutionId {
-    let expected = (Lifecycle::Validated, ErrorClass::AuthorizationError, "APPROVAL_REQUIRED");
-    assert_eq!(ending(outcome), expected);
-    outcome.execution
-}
-
-fn yes(host: &Host, execution: ExecutionId, token: &Token) -> Result<(), Failure> {
-    host.answer(execution, token, Answer::Yes, None).map(|_| ())
-}
-
-#[track_caller]
-fn refused(result: Result<(), Failure>, code: &str) {
-    assert_eq!(result.unwrap_err().code, code);
-}
-
-#[track_caller]
-fn denied(outcome: &Outcome, code: &str) {
-    assert_eq!((outcome.state, ending(outcome).2), (Lifecycle::Denied, code));
-}
 
 #[test]
 fn a_call_waits_is_approved_and_runs_once() {
@@ -475,61 +390,6 @@ fn policy_blocks_and_says_which_rule() {
 }
 
 #[test]
-fn modes_and_toolsets_only_narrow() {
-    let office = Office::new();
-    let toml = "[toolsets]\nreading = [\"file.read\", \"text.*\"]\n";
-    std::fs::write(office.bench.home().join("countersign.toml"), toml).unwrap();
-    let host = office.host();
-    let write = office.bench.command("file.write", &json!({"path": "b.txt", "content": "x"}));
-    let outcome = host.call(CallCommand { mode: SandboxMode::ReadOnly, ..write.clone() });
-    denied(&outcome.unwrap(), "MODE_FORBIDS");
-    let toolset = Some("reading".to_owned());
-    denied(&host.call(CallCommand { toolset, ..write.clone() }).unwrap(), "TOOLSET_EXCLUDES");
-    let toolset = Some("raeding".to_owned());
-    denied(&host.call(CallCommand { toolset, ..write.clone() }).unwrap(), "TOOLSET_UNKNOWN");
-    let danger = CallCommand { mode: SandboxMode::DangerFullAccess, ..write };
-    waits(&host.call(danger).unwrap());
-
-    let hook = json!({"path": ".git/hooks/pre-commit", "content": "x", "createDirectories": true});
-    let mut command = office.bench.command("file.write", &hook);
-    for (mode, code) in [
-        (SandboxMode::WorkspaceWrite, Some("MODE_FORBIDS")),
-        (SandboxMode::RepoWrite, Some("MODE_FORBIDS")),
-        (SandboxMode::DangerFullAccess, Some("APPROVAL_REQUIRED")),
-    ] {
-        command.mode = mode;
-        let outcome = host.call(command.clone()).unwrap();
-        assert_eq!(outcome.result.err().map(|failure| failure.code.to_string()).as_deref(), code);
-    }
-    std::fs::create_dir(office.bench.root().join(".git")).unwrap();
-    let head = json!({"path": ".git/HEAD", "content": "x"});
-    let mut command = office.bench.command("file.write", &head);
-    denied(&host.call(command.clone()).unwrap(), "MODE_FORBIDS");
-    command.mode = SandboxMode::RepoWrite;
-    assert_eq!(host.call(command).unwrap().state, Lifecycle::Completed);
-}
-
-#[test]
-fn a_program_cannot_publish_what_its_mode_protects() {
-    let office = Office::new();
-    office.bench.declare_program("test.program", |_| {});
-    std::fs::create_dir(office.bench.root().join(".git")).unwrap();
-    let boxes = Boxes::new(StagedForm::Upper, |program| {
-        program.write(".git/HEAD", "elsewhere");
-        DONE
-    });
-    let host = office.bench.host_with(&boxes);
-    let mut command = office.bench.command("test.program", &json!({}));
-    let outcome = host.call(command.clone()).unwrap();
-    assert_eq!((outcome.state, ending(&outcome).2), (Lifecycle::RolledBack, "MODE_FORBIDS"));
-    assert_eq!(office.bench.text(".git/HEAD"), None);
-    command.mode = SandboxMode::RepoWrite;
-    let outcome = host.call(command).unwrap();
-    assert_eq!(outcome.state, Lifecycle::Completed, "{:?}", outcome.result);
-    assert_eq!(office.bench.text(".git/HEAD").as_deref(), Some("elsewhere"));
-}
-
-#[test]
 fn what_a_person_is_shown_is_what_the_call_would_do() {
     let office = Office::new();
     let host = office.host();
@@ -550,96 +410,6 @@ fn what_a_person_is_shown_is_what_the_call_would_do() {
     assert_eq!(previous, Some((first, json!({"path": "a.txt"}))));
     let none = office.bench.call(&host, "text.digest", &json!({"text": "x"})).execution;
     assert_eq!(host.approval(none).unwrap_err().code, "APPROVAL_UNKNOWN");
-}
-
-#[test]
-fn thousands_may_wait() {
-    let office = Office::new();
-    let many = 10_000;
-    let config = format!("[approval]\nmax_waiting_per_principal = {many}\n");
-    std::fs::write(office.bench.home().join("countersign.toml"), config).unwrap();
-    let host = office.host();
-    let ann = office.hire(&host, "human:ann");
-    let (tool, input) = ("state.put".parse().unwrap(), json!({"key": "k", "value": "v"}));
-    let command = CallCommand::new(tool, input.to_string().into_bytes(), agent());
-    thread::scope(|scope| {
-        for _ in 0..8 {
-            scope.spawn(|| {
-                for _ in 0..many / 8 {
-                    waits(&host.call(command.clone()).unwrap());
-                }
-            });
-        }
-    });
-    drop(host);
-    let host = office.host();
-    let waiting = host.approvals().unwrap();
-    assert_eq!(waiting.len(), many);
-    yes(&host, waiting[many / 2].execution, &ann).unwrap();
-    office.bench.done(&host, "text.digest", &json!({"text": "others go on"}));
-    verify_chain(&host);
-}
-
-#[test]
-fn nobody_has_more_questions_open_than_they_may() {
-    let office = Office::new();
-    let config = "[approval]\nmax_waiting_per_principal = 2\n";
-    std::fs::write(office.bench.home().join("countersign.toml"), config).unwrap();
-    // Two hosts on one journal count together.
-    let (host, other) = (office.host(), office.host());
-    let ann = office.hire(&host, "human:ann");
-    let first = office.ask(&host);
-    office.ask(&other);
-    for host in [&host, &other] {
-        let input = json!({"path": "a.txt"});
-        let outcome = office.bench.call(host, "file.delete", &input);
-        denied(&outcome, "TOO_MANY_WAITING");
-        assert_eq!(names(host, outcome.execution), ["declared", "validated", "denied"]);
-        assert_eq!(host.approvals().unwrap().len(), 2);
-    }
-    let input = json!({"path": "b.txt", "content": "x"});
-    office.bench.done(&host, "file.write", &input);
-    // Each principal is counted alone.
-    let (principal, mode) = ("agent:y".parse().unwrap(), SandboxMode::DangerFullAccess);
-    let command = office.bench.command("text.digest", &json!({"text": "x"}));
-    waits(&host.call(CallCommand { principal, mode, ..command }).unwrap());
-
-    host.answer(first, &ann, Answer::No, None).unwrap();
-    office.ask(&other);
-    verify_chain(&host);
-}
-
-#[test]
-fn what_expired_is_in_nobodys_way() {
-    let office = Office::new();
-    let config = "[approval]\nmax_waiting_per_principal = 1\nexpire_after_hours = 1\n";
-    std::fs::write(office.bench.home().join("countersign.toml"), config).unwrap();
-    let host = office.host();
-    let first = office.ask(&host);
-    office.bench.clock.advance(HOUR);
-    office.bench.grant_all(&host);
-    let second = office.ask(&host);
-    let call = host.home().store.call(first).unwrap().unwrap();
-    assert_eq!(call.error.unwrap().code, "APPROVAL_EXPIRED");
-    assert_eq!(host.approvals().unwrap().first().unwrap().execution, second);
-}
-
-#[test]
-fn the_last_place_is_taken_once() {
-    let office = Office::new();
-    let config = "[approval]\nmax_waiting_per_principal = 5\n";
-    std::fs::write(office.bench.home().join("countersign.toml"), config).unwrap();
-    let hosts = [office.host(), office.host()];
-    let waiting: usize = thread::scope(|scope| {
-        let ask = |host| {
-            let input = json!({"path": "a.txt"});
-            let calls = (0..8).map(|_| office.bench.call(host, "file.delete", &input));
-            calls.filter(|outcome| outcome.state == Lifecycle::Validated).count()
-        };
-        let threads: Vec<_> = hosts.iter().map(|host| scope.spawn(move || ask(host))).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
-    });
-    assert_eq!((waiting, hosts[0].approvals().unwrap().len()), (5, 5));
 }
 
 /// The whole life of an approval, on a store that may fail; what was reached.
@@ -776,17 +546,6 @@ fn a_workspace_that_changes_before_a_retry_is_not_what_was_approved() {
     assert_eq!((outcome.state, ending(&outcome).2), (Lifecycle::RolledBack, "APPROVAL_VOID"));
     assert_eq!(boxes.runs.load(Ordering::SeqCst), 1, "it ran once, on what was approved");
     verify_chain(&host);
-}
-
-#[test]
-fn the_root_does_not_choose_what_a_mode_protects() {
-    let office = Office::new();
-    std::fs::create_dir_all(office.bench.root().join(".git/hooks")).unwrap();
-    let host = office.host();
-    let input = json!({"path": "hooks/pre-commit", "content": "x"});
-    let mut command = office.bench.command("file.write", &input);
-    command.root = Some(office.bench.root().join(".git"));
-    denied(&host.call(command).unwrap(), "MODE_FORBIDS");
 }
 
 #[test]

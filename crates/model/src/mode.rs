@@ -67,12 +67,15 @@ impl SandboxMode {
 
     /// Whether a call in this mode may change a path, which is relative to the workspace.
     pub fn allows_change(self, path: &str) -> bool {
-        let needed = match control(path) {
-            None => SandboxMode::WorkspaceWrite,
-            Some(Control::Record) => SandboxMode::RepoWrite,
-            Some(Control::Executed) => SandboxMode::DangerFullAccess,
-        };
-        self >= needed
+        self >= control(path).map_or(SandboxMode::WorkspaceWrite, Control::least)
+    }
+
+    /// Likewise for a path that is relative to a directory which serves version control as its
+    /// `.git`, whatever that directory is called.
+    pub fn allows_change_in_control(self, path: &str) -> bool {
+        let lower = path.to_ascii_lowercase();
+        let parts: Vec<&str> = lower.split('/').filter(|part| !part.is_empty()).collect();
+        self >= inside(&parts).least()
     }
 }
 
@@ -82,6 +85,16 @@ enum Control {
     Record,
     /// Something that it executes, or that tells it what to execute.
     Executed,
+}
+
+impl Control {
+    /// The least that a change of it takes.
+    fn least(self) -> SandboxMode {
+        match self {
+            Control::Record => SandboxMode::RepoWrite,
+            Control::Executed => SandboxMode::DangerFullAccess,
+        }
+    }
 }
 
 /// What version control keeps and never executes. Everything else beneath `.git` may tell it what to
@@ -190,6 +203,20 @@ mod tests {
         ] {
             let found = SandboxMode::ALL.into_iter().find(|mode| mode.allows_change(path));
             assert_eq!(found, Some(least), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_control_directory_of_any_name_is_held_to_the_same() {
+        for (path, least) in [
+            ("", SandboxMode::DangerFullAccess),
+            ("HEAD", SandboxMode::RepoWrite),
+            ("refs/heads/main", SandboxMode::RepoWrite),
+            ("Hooks/pre-commit", SandboxMode::DangerFullAccess),
+            ("worktrees/w/HEAD", SandboxMode::DangerFullAccess),
+        ] {
+            let allows = |mode: &SandboxMode| mode.allows_change_in_control(path);
+            assert_eq!(SandboxMode::ALL.into_iter().find(allows), Some(least), "{path}");
         }
     }
 

@@ -14,7 +14,7 @@ use crate::facts::{Circumstances, call_facts};
 use crate::host::Host;
 use crate::refusal::{blocked, forbidden_by_mode, outside_toolset};
 use crate::registry::Tool;
-use crate::root::Root;
+use crate::root::{Root, control};
 use crate::tool::{Footprint, Place};
 
 /// A call as those see it who decide about it: nothing here reaches the journal.
@@ -119,9 +119,7 @@ fn above_the_mode(facts: &CallFacts, asked: &Asked) -> Option<String> {
     let needed = facts.effects.iter().map(|need| need.capability);
     let capability = declared.chain(needed).find(|capability| !facts.mode.allows(*capability));
     let Footprint { files, directories, .. } = &asked.footprint;
-    // The whole path: whoever names the root does not choose what lies around it.
-    let root = facts.workspace.as_deref().unwrap_or_default();
-    let mut paths = files.iter().chain(directories).map(|path| format!("{root}/{path}"));
-    let path = || paths.find(|path| !facts.mode.allows_change(path));
+    let paths = files.iter().chain(directories).map(ToString::to_string);
+    let path = || control::forbidden(facts.mode, asked.place.shared_root()?, paths);
     capability.map(|capability| capability.to_string()).or_else(path)
 }

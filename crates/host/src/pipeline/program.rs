@@ -27,7 +27,7 @@ use crate::program::ProgramTool;
 use crate::publish::lost_root;
 use crate::refusal::forbidden_by_mode;
 use crate::registry::Implementation;
-use crate::root::Root;
+use crate::root::{Root, control};
 use crate::workers::panic_text;
 
 /// Output nests no deeper than input may.
@@ -183,9 +183,9 @@ impl<'h> Call<'h> {
     /// Whatever a program did to its copy, what the mode protects is not published.
     fn check_mode(&self, root: &Root, changes: &[Change]) -> Result<(), Failure> {
         let mode = self.circumstances.mode;
-        let mut paths = changes.iter().map(|change| format!("{}/{}", root.path(), change.path()));
-        let above = paths.find(|path| !mode.allows_change(path));
-        above.map_or(Ok(()), |path| Err(forbidden_by_mode(mode, &path)))
+        let paths = changes.iter().map(|change| change.path().to_owned());
+        control::forbidden(mode, root, paths)
+            .map_or(Ok(()), |path| Err(forbidden_by_mode(mode, &path)))
     }
 
     /// Ends an attempt whose program failed, with what it said last. Limits and the host's own

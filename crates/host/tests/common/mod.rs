@@ -11,6 +11,7 @@
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its own part")]
 
 pub mod boxes;
+pub mod office;
 pub mod store;
 pub mod tools;
 
