@@ -15,7 +15,7 @@ use crate::ui::{BAD, Done, GOOD, Ui, inert, paint, shown, wrap};
 /// Run tables of cases, in TOML or JSON
 ///
 /// A case says what should be decided about a call; docs/policy.md has the format. Cases that bring
-/// no policies of their own are run against the home's. Exit codes: 0 all hold, 2 some do not.
+/// no policies of their own are run against the home's; if all do, no home is opened. Exit codes: 0 all hold, 2 some do not.
 #[derive(Debug, Args)]
 pub(crate) struct TestArgs {
     #[arg(required = true, value_name = "FILE")]
