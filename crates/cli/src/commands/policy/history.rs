@@ -13,6 +13,9 @@ use crate::exit::Exit;
 use crate::ui::{BAD, BOLD, DIM, Done, GOOD, Ui, WARN, inert, paint, wrap};
 
 /// Show every policy set that has decided here, and how each differs from the one before
+///
+/// How many calls each set decided is not shown: no index has it, and finding out means reading the
+/// whole journal.
 #[derive(Debug, Args)]
 pub(crate) struct HistoryArgs {
     /// Show the rules of this set; the first characters of its digest are enough
