@@ -200,8 +200,8 @@ struct Person {
 }
 
 impl Person {
-    /// Sits down before `approval watch`, having typed something already.
-    fn before(bench: &Bench, typed: &str) -> Self {
+    /// Sits down before `approval` with some arguments, having typed something already.
+    fn before(bench: &Bench, arguments: &[&str], typed: &str) -> Self {
         let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY;
         let keys = openpt(flags).unwrap();
         grantpt(&keys).unwrap();
@@ -211,7 +211,8 @@ impl Person {
         let mut keys = fs::File::from(keys);
         keys.write_all(typed.as_bytes()).unwrap();
         let key = key_of("human:ann");
-        let mut command = bench.command(&["approval", "watch", "--once", "--key-file", &key]);
+        let mut command = bench.command(&["approval"]);
+        command.args(arguments).args(["--key-file", &key]);
         command.stdin(terminal).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let screen = child.stdout.take().unwrap();
@@ -243,7 +244,7 @@ impl Person {
 fn what_was_typed_before_a_call_was_shown_does_not_answer_it() {
     let bench = office();
     let calls = [delete(&bench), delete(&bench)];
-    let mut ann = Person::before(&bench, "y\ny\n");
+    let mut ann = Person::before(&bench, &["watch", "--once"], "y\ny\n");
     assert!(ann.sees().contains("file.delete@1.0.0 as agent:a"));
     // Two lines at once: the second was typed before the second call could be seen.
     ann.types("s\ny\n");
@@ -256,6 +257,36 @@ fn what_was_typed_before_a_call_was_shown_does_not_answer_it() {
     let states = calls.each_ref().map(|execution| call(&bench, execution)["state"].clone());
     assert_eq!(states, [json!("VALIDATED"), json!("DENIED")]);
     waits(&bench.json(&["execution", "resume", &calls[0]]));
+}
+
+/// `--run` is for what was agreed to, however the question was answered.
+#[test]
+fn a_call_runs_at_once_only_when_enough_people_said_yes() {
+    let bench = office();
+    let answer_to = |execution: &str, keys: &[&str]| {
+        let mut ann = Person::before(&bench, &["approve", "--run", execution], "");
+        for keys in keys {
+            ann.sees();
+            ann.types(keys);
+        }
+        let code = ann.leaves();
+        (code, call(&bench, execution)["state"].clone())
+    };
+    let answer = |keys: &[&str]| answer_to(&delete(&bench), keys);
+    assert_eq!(answer(&["s\n"]), (Some(4), json!("VALIDATED")));
+    let agreed = delete(&bench);
+    approve(&bench, &agreed, "human:ann").ok();
+    assert_eq!(answer_to(&agreed, &["s\n"]), (Some(4), json!("VALIDATED")), "not now is not now");
+    assert_eq!(answer(&["n\n", "not today\n"]), (Some(0), json!("DENIED")));
+    assert_eq!(bench.read("a.txt"), "precious");
+    assert_eq!(answer(&["y\n"]), (Some(0), json!("COMPLETED")));
+    assert!(!bench.ws().join("a.txt").exists());
+    // The first of two people.
+    let policy = POLICY.replace("@id(\"deletes\")", "@id(\"deletes\")\n@approvers(\"2\")");
+    fs::write(bench.home().join("policy/office.cedar"), policy).unwrap();
+    bench.write("a.txt", "precious");
+    assert_eq!(answer(&["y\n"]), (Some(0), json!("VALIDATED")));
+    assert_eq!(bench.read("a.txt"), "precious");
 }
 
 #[test]

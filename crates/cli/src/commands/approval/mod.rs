@@ -189,15 +189,21 @@ fn approve(ui: Ui, host: &Host, args: &AnswerArgs) -> Done<Exit> {
                 .into());
         }
         let approval = host.approval(args.execution)?;
-        let exit = prompt::decide(ui, host, &token, &approval, args.reason.as_deref())?;
-        return if args.run { run_now(ui, host, args.execution) } else { Ok(exit) };
+        let reason = args.reason.as_deref();
+        return prompt::decide(ui, host, &token, &approval, reason, args.run);
     }
     let call = host.answer(args.execution, &token, Answer::Yes, args.reason.as_deref())?;
-    let ready = call.approval.as_ref().is_some_and(|asked| asked.is_enough());
-    if args.run && ready {
-        return run_now(ui, host, args.execution);
+    answered(ui, host, &call, args.run)
+}
+
+/// Runs a call that people have agreed to enough, where that was asked for; tells where any other
+/// one stands.
+fn answered(ui: Ui, host: &Host, call: &CallSummary, run: bool) -> Done<Exit> {
+    let agreed = call.approval.as_ref().is_some_and(|asked| asked.is_enough());
+    if run && agreed && !call.terminal {
+        return run_now(ui, host, call.execution);
     }
-    told(ui, &call)?;
+    told(ui, call)?;
     Ok(Exit::Done)
 }
 

@@ -10,7 +10,7 @@ use countersign_host::approvals::Approval;
 use countersign_model::{Answer, ExecutionId, Failure, Token};
 use rustix::termios::{QueueSelector, tcflush};
 
-use super::{card, told};
+use super::{answered, card};
 use crate::exit::Exit;
 use crate::plain::plain;
 use crate::ui::{BOLD, DIM, Done, Stop, Ui, paint, wrap};
@@ -27,13 +27,15 @@ enum Choice {
     Later,
 }
 
-/// Shows one call and asks until there is an answer.
+/// Shows one call and asks until there is an answer. With `run`, a call that nobody else has to
+/// agree to runs at once.
 pub(super) fn decide(
     ui: Ui,
     host: &Host,
     token: &Token,
     approval: &Approval,
     reason: Option<&str>,
+    run: bool,
 ) -> Done<Exit> {
     let execution = approval.call.execution;
     card::print(ui, approval, host.clock().now())?;
@@ -57,8 +59,7 @@ pub(super) fn decide(
                 return Ok(Exit::Waiting);
             }
         };
-        told(ui, &call)?;
-        return Ok(Exit::Done);
+        return answered(ui, host, &call, run);
     }
 }
 
@@ -145,7 +146,7 @@ pub(super) fn watch(ui: Ui, host: &Host, token: &Token, once: bool) -> Done<Exit
         let waiting = host.approvals()?;
         for call in waiting.iter().filter(|call| !seen.contains(&call.execution)) {
             let shown = host.approval(call.execution).map_err(Stop::from);
-            match shown.and_then(|approval| decide(ui, host, token, &approval, None)) {
+            match shown.and_then(|approval| decide(ui, host, token, &approval, None, false)) {
                 // One that this person may not answer does not keep the others waiting.
                 Err(Stop::Failure(failure)) if failure.code != "NO_ANSWER" => ui.failure(&failure),
                 Err(stop) => return Err(stop),
