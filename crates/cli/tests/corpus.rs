@@ -326,7 +326,12 @@ fn set_up(case: &Case, bench: &Bench) {
         for (name, content) in &declare.files {
             let path = folder.join(name);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, content).unwrap();
+            match name.strip_suffix(".wat") {
+                // Readable in the table; tools have it as a binary.
+                Some(_) => fs::write(path.with_extension("wasm"), wat::parse_str(content).unwrap()),
+                None => fs::write(path, content),
+            }
+            .unwrap();
         }
         fs::write(folder.join("tool.json"), declaration.to_string()).unwrap();
     }

@@ -86,13 +86,13 @@ fn a_module_reads_its_input_and_its_output_is_the_answer() {
     let explained = bench.json(&["sandbox", "explain", "wasm.echo"]).ok().json();
     assert_eq!(stored["plan"], explained);
     let text = bench.run(&["sandbox", "explain", "wasm.echo"]).ok().stdout;
-    for words in ["For each call, in a new store", "limit fuel to 1000000", "run main.wat --quick"]
+    for words in ["For each call, in a new store", "limit fuel to 1000000", "run main.wasm --quick"]
     {
         assert!(text.contains(words), "{words}: {text}");
     }
     let shown = bench.run(&["tool", "show", "wasm.echo"]).ok().stdout;
     for words in
-        ["WebAssembly, in the host's process", "main.wat", "1000000 instructions", "--quick"]
+        ["WebAssembly, in the host's process", "main.wasm", "1000000 instructions", "--quick"]
     {
         assert!(shown.contains(words), "{words}: {shown}");
     }
@@ -174,10 +174,13 @@ fn every_limit_ends_a_guest_under_its_own_name() {
 #[test]
 fn what_is_no_module_is_refused_before_it_runs() {
     let bench = Bench::new();
-    bench.declare_module("wasm.bad", "(module (func (export \"_start\") i32.const))", |_| {});
+    bench.declare_module("wasm.bad", "(module (func (export \"_start\") i32.add))", |_| {});
     let error = bench.call("wasm.bad", &json!({})).fails(2, "MODULE_INVALID");
     assert!(error["message"].as_str().is_some_and(|text| !text.contains('\u{1b}')), "{error}");
     bench.json(&["sandbox", "explain", "wasm.bad"]).fails(2, "MODULE_INVALID");
+    bench.declare_binary("wasm.bad", echo().as_bytes(), |_| {});
+    let error = bench.call("wasm.bad", &json!({})).fails(2, "MODULE_INVALID");
+    assert!(error["message"].as_str().unwrap().contains("as a binary"), "text: {error}");
     bench.declare_module(
         "wasm.bad",
         "(module (import \"env\" \"f\" (func)) (func (export \"_start\")))",

@@ -22,8 +22,8 @@ const LIMITS: JsonLimits = JsonLimits { max_bytes: 512 * 1024, max_depth: 72 };
 /// Barriers of a sandbox that a declaration may do without where the machine lacks them.
 pub const ALL_BARRIERS: &[&str] = &["memory", "processes", "landlock", "seccomp"];
 
-/// How WebAssembly files are called: binary, and as text.
-pub(crate) const WASM_EXTENSIONS: &[&str] = &[".wasm", ".wat"];
+/// How WebAssembly files are called. Text (`.wat`) is assembled by whoever writes it.
+pub(crate) const WASM_EXTENSION: &str = ".wasm";
 
 /// A tool's declaration. [`Declaration::parse`] is the way in: it refuses what [`lint`] finds.
 /// Deserialising trusts that the text was accepted before, as a stored declaration was.
@@ -126,7 +126,7 @@ pub struct WasmRuntime {
     /// The most instructions that one call may execute, as wasmtime counts them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fuel: Option<u64>,
-    /// A `.wasm` or `.wat` file beside the declaration.
+    /// A `.wasm` file beside the declaration.
     pub module: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace: Option<WorkspaceAccess>,

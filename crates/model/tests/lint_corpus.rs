@@ -370,6 +370,7 @@ fn every_mistake_of_a_program_has_its_code_and_place() {
         ("module", Value::Null, "FIELD_MISSING", ""),
         ("module", json!("../main.wasm"), "FILES_INVALID", "/module"),
         ("module", json!("main.py"), "MODULE_INVALID", "/module"),
+        ("module", json!("main.wat"), "MODULE_INVALID", "/module"),
         ("fuel", json!(0), "LIMIT_OUT_OF_BOUNDS", "/fuel"),
         ("hosts", json!(["a.org"]), "FIELD_UNKNOWN", "/hosts"),
         ("arguments", json!(["a\u{0}"]), "COMMAND_INVALID", "/arguments/0"),

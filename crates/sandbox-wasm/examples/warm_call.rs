@@ -54,8 +54,8 @@ fn main() {
         ("module with fuel", NOTHING, Some(1_000_000)),
         ("component", COMPONENT, None),
     ] {
-        let path = home.path().join(format!("{name}.wat"));
-        std::fs::write(&path, text).unwrap();
+        let path = home.path().join(format!("{name}.wasm"));
+        std::fs::write(&path, wat::parse_str(text).unwrap()).unwrap();
         let mut spec = Spec::of(vec![name.to_owned()]);
         (spec.module, spec.fuel) = (Some(path), fuel);
         let plan = Arc::new(backend.plan(&spec).unwrap());

@@ -100,19 +100,12 @@ pub(crate) fn invalid(why: impl std::fmt::Display) -> Failure {
         .hint("build it for wasm32-wasip1, or as a component for wasm32-wasip2")
 }
 
-/// Text becomes binary, binary stays as it is.
-fn binary(bytes: &[u8]) -> Result<Vec<u8>, Failure> {
-    let binary = wat::parse_bytes(bytes).map_err(invalid)?;
-    Ok(binary.into_owned())
-}
-
 fn compile(kit: &Kit, bytes: &[u8]) -> Result<Compiled, Failure> {
-    let bytes = binary(bytes)?;
     let kind = bytes.strip_prefix(MAGIC).and_then(|rest| rest.get(..4));
     match kind {
-        Some(MODULE) => compile_module(kit, &bytes),
-        Some(COMPONENT) => compile_component(kit, &bytes),
-        _ => Err(invalid("it is neither a WebAssembly module nor a component")),
+        Some(MODULE) => compile_module(kit, bytes),
+        Some(COMPONENT) => compile_component(kit, bytes),
+        _ => Err(invalid("it is neither a WebAssembly module nor a component, as a binary")),
     }
 }
 

@@ -271,12 +271,17 @@ fn gain(workers: &[Workers]) -> f64 {
     }
 }
 
-/// The smallest command: it has memory, and returns at once.
-const NOTHING: &str = r#"(module (memory (export "memory") 1) (func (export "_start")))"#;
+/// The smallest command: it has memory, and returns at once. A test below has it as text.
+const NOTHING: &[u8] = b"\0asm\x01\0\0\0\
+    \x01\x04\x01\x60\0\0\
+    \x03\x02\x01\0\
+    \x05\x03\x01\0\x01\
+    \x07\x13\x02\x06memory\x02\0\x06_start\0\0\
+    \x0a\x04\x01\x02\0\x0b";
 
 /// Warm calls of a module that does nothing, and of a function that does nothing, in turn.
 fn wasm_calls(scratch: &Path, calls: u64) -> Result<WasmCalls, Failure> {
-    let module = scratch.join("nothing.wat");
+    let module = scratch.join("nothing.wasm");
     std::fs::write(&module, NOTHING).map_err(|error| failed(&error))?;
     let backend = WasmBackend::new(Options::default())?;
     let spec = Spec { module: Some(module), ..Spec::of(vec!["nothing".to_owned()]) };
@@ -362,4 +367,17 @@ fn print_aims(ui: Ui, report: &Report) -> Done {
     let beyond = report.wasm.beyond_micros;
     let text = format!("a WebAssembly call takes {beyond:.0} µs beyond the work itself");
     aim(ui, beyond <= 100.0, &text, "at most 100 µs")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
+    use super::NOTHING;
+
+    #[test]
+    fn the_smallest_command_is_what_its_text_says() {
+        let text = r#"(module (memory (export "memory") 1) (func (export "_start")))"#;
+        assert_eq!(NOTHING, wat::parse_str(text).unwrap());
+    }
 }

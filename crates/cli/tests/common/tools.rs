@@ -40,7 +40,7 @@ impl Bench {
     pub(crate) fn declare_script(&self, id: &str, script: &str, edit: impl FnOnce(&mut Value)) {
         let runtime =
             json!({"kind": "process", "command": ["sh", "/tool/main"], "files": "./files"});
-        self.declare_folder(id, &runtime, &[("files/main", script)], edit);
+        self.declare_folder(id, &runtime, &[("files/main", script.as_bytes())], edit);
     }
 
     /// The same with a workspace, which `agent:a` may read and change.
@@ -54,17 +54,22 @@ impl Bench {
         self.grant("agent:a", "filesystem.read,filesystem.write,filesystem.delete");
     }
 
-    /// Declares a module, as text, as a tool.
+    /// Declares a module, written as text, as a tool.
     pub(crate) fn declare_module(&self, id: &str, text: &str, edit: impl FnOnce(&mut Value)) {
-        let runtime = json!({"kind": "wasm", "module": "main.wat"});
-        self.declare_folder(id, &runtime, &[("main.wat", text)], edit);
+        self.declare_binary(id, &wat::parse_str(text).unwrap(), edit);
+    }
+
+    /// Declares bytes as a module.
+    pub(crate) fn declare_binary(&self, id: &str, module: &[u8], edit: impl FnOnce(&mut Value)) {
+        let runtime = json!({"kind": "wasm", "module": "main.wasm"});
+        self.declare_folder(id, &runtime, &[("main.wasm", module)], edit);
     }
 
     fn declare_folder(
         &self,
         id: &str,
         runtime: &Value,
-        files: &[(&str, &str)],
+        files: &[(&str, &[u8])],
         edit: impl FnOnce(&mut Value),
     ) {
         let folder = self.home().join("tools").join(id);

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::report::{Report, below};
 use super::{shape, spelling};
 use crate::capability::Capability;
-use crate::declaration::{ALL_BARRIERS, WASM_EXTENSIONS};
+use crate::declaration::{ALL_BARRIERS, WASM_EXTENSION};
 use crate::host::HostPattern;
 use crate::json::{push_index, shorten};
 use parts::{path, whole_number};
@@ -51,8 +51,8 @@ pub(super) fn wasm(report: &mut Report, pointer: &str, map: &Map<String, Value>)
         let place = below(pointer, "module");
         path(report, &place, module);
         let text = module.as_str().unwrap_or(".wasm");
-        if !WASM_EXTENSIONS.iter().any(|extension| text.ends_with(extension)) {
-            report.add("MODULE_INVALID", &place, "a module is a `.wasm` or `.wat` file");
+        if !text.ends_with(WASM_EXTENSION) {
+            report.add("MODULE_INVALID", &place, "a module is a binary: a `.wasm` file");
         }
     }
     shared(report, pointer, map);

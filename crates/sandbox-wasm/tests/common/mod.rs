@@ -37,9 +37,13 @@ impl Bench {
         path
     }
 
-    /// What is wanted for a module, with short limits.
-    pub fn spec(&self, module: impl AsRef<[u8]>) -> Spec {
-        let bytes = module.as_ref();
+    /// What is wanted for a module that is written as text, with short limits.
+    pub fn spec(&self, text: impl AsRef<str>) -> Spec {
+        self.spec_of(&assemble(text))
+    }
+
+    /// The same for the bytes of a file.
+    pub fn spec_of(&self, bytes: &[u8]) -> Spec {
         let path = self.home.path().join(format!("{}.wasm", countersign_model::Digest::of(bytes)));
         std::fs::write(&path, bytes).unwrap();
         let mut spec = Spec::of(vec!["guest".to_owned()]);
@@ -84,6 +88,10 @@ impl Bench {
     pub fn entries(&self) -> usize {
         std::fs::read_dir(self.spill()).unwrap().count()
     }
+}
+
+pub fn assemble(text: impl AsRef<str>) -> Vec<u8> {
+    wat::parse_str(text).unwrap()
 }
 
 pub fn limit(limit: LimitKind) -> Ending {
