@@ -9,7 +9,8 @@ const MAX_RUST_LINES: usize = 700;
 /// Packages in `Cargo.lock`, ours included. More is a decision, made by changing this number.
 /// WebAssembly is 152 of them: a compiler, a runtime and WASI, of which 31 are for other systems
 /// and never built. Cedar is 80: a parser and what generates it, a validator and their reports.
-pub const MAX_PACKAGES: usize = 432;
+/// Documents are 8: ours, a reader of Markdown, and for tests alone a reader of YAML.
+pub const MAX_PACKAGES: usize = 441;
 
 /// The only place for unsafe code: system calls that nothing safe offers.
 const UNSAFE_HOME: &str = "crates/sandbox-linux/";

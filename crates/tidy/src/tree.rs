@@ -18,8 +18,8 @@ pub struct File {
     pub text: String,
 }
 
-/// Seeds are data: a trailing space in one of them may be the point of it.
-const DATA: [&str; 2] = ["fuzz/seeds/", "testdata/"];
+/// Seeds and documents to judge are data: a trailing space in one of them may be the point of it.
+const DATA: [&str; 3] = ["fuzz/seeds/", "testdata/", "crates/documents/corpus/"];
 
 /// Built or downloaded, never ours. Only needed where Git does not say so.
 const BUILT: [&str; 5] = [".git", ".countersign", "target", "fuzz/corpus", "fuzz/artifacts"];
