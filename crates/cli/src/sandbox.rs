@@ -102,6 +102,10 @@ impl LazyWasm {
 }
 
 impl Backend for LazyWasm {
+    fn name(&self) -> &'static str {
+        countersign_sandbox_wasm::NAME
+    }
+
     fn plan(&self, spec: &Spec) -> Result<Plan, Failure> {
         self.get()?.plan(spec)
     }

@@ -186,7 +186,7 @@ impl Host {
     }
 
     /// The human whose key this is, if it is good for approving now.
-    fn approver(&self, token: &Token) -> Result<Principal, Failure> {
+    pub fn approver(&self, token: &Token) -> Result<Principal, Failure> {
         let (people, now) = (self.people()?, self.clock.now());
         people.book.authenticate(token, now)?;
         let (by, _) = people.book.approver(&token.id(), now)?;

@@ -19,6 +19,7 @@ pub struct Config {
     pub input: InputConfig,
     pub network: NetworkConfig,
     pub policy: PolicyConfig,
+    pub requests: RequestsConfig,
     pub retry: RetryConfig,
     pub sandbox: SandboxConfig,
     /// Named sets of tools, by id or as `file.*`.
@@ -58,6 +59,24 @@ impl ApprovalConfig {
 
 /// Nobody remembers a question for longer than this.
 const MOST_PATIENCE_MS: u64 = 366 * 24 * 3_600_000;
+
+/// What request documents may ask for.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RequestsConfig {
+    /// Processor cores.
+    pub max_cpu: u32,
+    /// Megabytes of one input file.
+    pub max_input_mb: u32,
+    pub max_memory_mb: u32,
+    pub max_time_sec: u32,
+}
+
+impl Default for RequestsConfig {
+    fn default() -> Self {
+        RequestsConfig { max_cpu: 4, max_input_mb: 1024, max_memory_mb: 1024, max_time_sec: 300 }
+    }
+}
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -189,6 +208,10 @@ impl Config {
             ),
             ("input.max_bytes", self.input.max_bytes as u64, 1, MAX_INPUT_BYTES as u64),
             ("input.max_depth", self.input.max_depth as u64, 1, MAX_INPUT_DEPTH as u64),
+            ("requests.max_cpu", self.requests.max_cpu.into(), 1, 1_024),
+            ("requests.max_input_mb", self.requests.max_input_mb.into(), 1, 1 << 20),
+            ("requests.max_memory_mb", self.requests.max_memory_mb.into(), 1, 65_536),
+            ("requests.max_time_sec", self.requests.max_time_sec.into(), 1, 86_400),
             ("retry.max_retries", self.retry.max_retries.into(), 0, MAX_RETRIES.into()),
             ("retry.base_delay_ms", self.retry.base_delay_ms, 0, 60_000),
             ("retry.max_delay_ms", self.retry.max_delay_ms, self.retry.base_delay_ms, 600_000),

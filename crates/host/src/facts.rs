@@ -36,6 +36,7 @@ pub(crate) fn call_facts(
         effects: asked.footprint.needs.clone(),
         hosts: hosts(tool),
         mode,
+        people: tool.order().map_or(0, |order| order.people.max(1)),
         principal,
         time,
         tool: tool_facts(tool),

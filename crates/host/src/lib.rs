@@ -20,6 +20,7 @@ pub mod inspect;
 mod manifest;
 pub mod memory;
 mod meter;
+pub mod order;
 pub mod path;
 pub mod people;
 pub mod pinned;

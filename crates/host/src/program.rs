@@ -11,6 +11,7 @@ use countersign_model::{
 use countersign_sandbox::{Backend, Limits, Spec};
 
 use crate::backends::{Backends, unavailable};
+use crate::order::Order;
 use crate::pinned::PinnedFiles;
 use crate::root::Root;
 use crate::tool::{Footprint, Place};
@@ -20,6 +21,8 @@ use crate::tool::{Footprint, Place};
 pub struct ProgramTool {
     pub runtime: ProgramRuntime,
     pub files: PinnedFiles,
+    /// Set for a command that people approve, which speaks no JSON.
+    pub(crate) order: Option<Order>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,6 +6,7 @@ use countersign_model::effect::Payload;
 use countersign_model::{ExecutionId, Failure};
 
 use crate::home::Home;
+use crate::order::Order;
 use crate::registry::Registry;
 
 /// A larger value stays a digest: a receipt is to be mailed, not to be a backup.
@@ -20,7 +21,7 @@ pub fn create(
     with_content: bool,
 ) -> Result<Vec<u8>, Failure> {
     let mut content = |pin: &Pin| match pin.role {
-        Role::Declaration => declaration(registry, pin),
+        Role::Declaration => declaration(registry, pin).or_else(|| of_order(home, execution, pin)),
         role if role.is_content() && !with_content => None,
         _ => kept(home, execution, pin),
     };
@@ -31,6 +32,14 @@ pub fn create(
 fn declaration(registry: &Registry, pin: &Pin) -> Option<Vec<u8>> {
     let tool = registry.tools().find(|tool| tool.digest == pin.digest)?;
     canonical_json(&tool.declaration).ok()
+}
+
+/// The declaration that an order makes is made again from the order.
+fn of_order(home: &Home, execution: ExecutionId, pin: &Pin) -> Option<Vec<u8>> {
+    let call = home.store.call(execution).ok()??;
+    let input = home.payload(execution, &call.input).ok()?;
+    let tool = Order::from_input(&serde_json::from_slice(&input).ok()?).ok()?.tool().ok()?;
+    (tool.digest == pin.digest).then(|| canonical_json(&tool.declaration).ok())?
 }
 
 /// What was erased is not a failure: its digest stays.

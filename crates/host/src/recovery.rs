@@ -69,6 +69,7 @@ impl Host {
         if let Err(error) = self.home.blobs.sweep() {
             tracing::warn!(%error, "contents that were half written could not be removed");
         }
+        self.sweep_inputs()?;
         Ok(recovered)
     }
 

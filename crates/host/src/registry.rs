@@ -15,6 +15,7 @@ use serde_json::json;
 
 use crate::facts::tool_facts;
 use crate::home::Home;
+use crate::order::{ORDER_TOOL, Order};
 use crate::pinned::PinnedFiles;
 use crate::program::{ProgramRuntime, ProgramTool};
 use crate::root::Root;
@@ -46,6 +47,14 @@ impl Tool {
         match &self.implementation {
             Implementation::Native(_) => None,
             Implementation::Program(program) => program.files.digest,
+        }
+    }
+
+    /// The order behind a command that people approve.
+    pub(crate) fn order(&self) -> Option<&Order> {
+        match &self.implementation {
+            Implementation::Native(_) => None,
+            Implementation::Program(program) => program.order.as_ref(),
         }
     }
 
@@ -244,17 +253,21 @@ fn load_tool(source: &Path, tools: &Path, handlers: &Handlers) -> Result<Tool, V
     let bytes = fs::read(source)
         .map_err(|e| vec![finding("FILE_UNREADABLE", "", format!("it cannot be read: {e}"))])?;
     let declaration = Declaration::parse(&bytes)?;
+    if declaration.id.as_str() == ORDER_TOOL {
+        let message = format!("`{ORDER_TOOL}` is the host's own name for what documents order");
+        return Err(vec![finding("TOOL_ID_RESERVED", "/id", message)]);
+    }
     let implementation = match &declaration.runtime {
         Runtime::Builtin { handler } => Implementation::Native(native(handler, handlers)?),
         Runtime::Process(process) => {
             let files = pin(source, tools, process.files.as_deref(), None)?;
             let runtime = ProgramRuntime::Process(process.clone());
-            Implementation::Program(Arc::new(ProgramTool { runtime, files }))
+            Implementation::Program(Arc::new(ProgramTool { runtime, files, order: None }))
         }
         Runtime::Wasm(wasm) => {
             let files = pin(source, tools, wasm.files.as_deref(), Some(&wasm.module))?;
             let runtime = ProgramRuntime::Wasm(wasm.clone());
-            Implementation::Program(Arc::new(ProgramTool { runtime, files }))
+            Implementation::Program(Arc::new(ProgramTool { runtime, files, order: None }))
         }
     };
     let compile = |schema, pointer: &str| {

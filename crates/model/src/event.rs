@@ -212,6 +212,9 @@ pub struct Authorized {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Started {
     pub attempt: u32,
+    /// What runs a program, as `name/version`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backend: Option<String>,
     /// Digest of the write set before the call.
     pub before: Digest,
     pub enforcement: Enforcement,
@@ -296,6 +299,9 @@ pub struct Committed {
     /// What a program said on its diagnostic stream.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stderr: Option<Payload>,
+    /// What a command said that is no JSON output.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stdout: Option<Payload>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -355,6 +361,14 @@ pub struct Usage {
     pub bytes_written: u64,
     pub cpu_micros: u64,
     pub peak_memory: u64,
+    /// How long a sandboxed program ran.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub wall_ms: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+fn is_none(count: &u64) -> bool {
+    *count == 0
 }
 
 #[cfg(test)]
@@ -428,6 +442,7 @@ mod tests {
             }),
             CallEvent::Started(Started {
                 attempt: 1,
+                backend: Some("linux/1".to_owned()),
                 before: digest,
                 enforcement: Enforcement {
                     files: Some("beneath-root".to_owned()),
@@ -475,6 +490,7 @@ mod tests {
                     sent: 2,
                 }],
                 stderr: Some(payload),
+                stdout: Some(payload),
                 effects: vec![
                     Effect::DirectoryChanged { after: 0o700, before: 0o755, path: path.clone() },
                     Effect::DirectoryDeleted { before: 0o755, path: path.clone() },
@@ -496,7 +512,13 @@ mod tests {
                 duration_ms: 1,
                 output: payload,
                 unsettled: vec![path],
-                usage: Usage { bytes_read: 1, bytes_written: 2, cpu_micros: 3, peak_memory: 4 },
+                usage: Usage {
+                    bytes_read: 1,
+                    bytes_written: 2,
+                    cpu_micros: 3,
+                    peak_memory: 4,
+                    wall_ms: 5,
+                },
             }),
         ]
     }

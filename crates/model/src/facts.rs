@@ -12,6 +12,10 @@ use crate::mode::SandboxMode;
 use crate::principal::Principal;
 use crate::time::Timestamp;
 
+/// What the tools of all orders are called: commands that people approve as documents. Nothing that
+/// is declared in a home can be called so.
+pub const ORDER_TOOL: &str = "order.run";
+
 /// Everything but the input, which stands beside it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -26,6 +30,9 @@ pub struct CallFacts {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<String>,
     pub mode: SandboxMode,
+    /// How many people must agree whatever policy says: this kind of call is theirs to decide.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub people: u32,
     pub principal: Principal,
     pub time: Timestamp,
     pub tool: ToolFacts,
@@ -35,6 +42,11 @@ pub struct CallFacts {
     /// The directory that it works in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace: Option<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -105,12 +117,13 @@ impl CallFacts {
 
     /// Whether two calls differ in nothing but the moment.
     pub fn is_same_but_time(&self, other: &CallFacts) -> bool {
-        let CallFacts { chain, effects, hosts, mode, principal, time: _, tool, toolset, workspace } =
-            self;
+        let CallFacts { chain, effects, hosts, mode, people, .. } = self;
+        let CallFacts { principal, time: _, tool, toolset, workspace, .. } = self;
         *chain == other.chain
             && *effects == other.effects
             && *hosts == other.hosts
             && *mode == other.mode
+            && *people == other.people
             && *principal == other.principal
             && *tool == other.tool
             && *toolset == other.toolset
@@ -180,6 +193,7 @@ mod tests {
             ],
             hosts: vec!["example.com:443".to_owned()],
             mode: SandboxMode::default(),
+            people: 2,
             principal: "agent:writer".parse().unwrap(),
             time: Timestamp::from_millis(1_700_000_000_001),
             tool: ToolFacts {
@@ -213,6 +227,7 @@ mod tests {
             CallFacts { effects: Vec::new(), ..facts.clone() },
             CallFacts { hosts: Vec::new(), ..facts.clone() },
             CallFacts { mode: SandboxMode::ReadOnly, ..facts.clone() },
+            CallFacts { people: 1, ..facts.clone() },
             CallFacts { principal: "agent:other".parse().unwrap(), ..facts.clone() },
             CallFacts { tool: ToolFacts { isolation: 1, ..facts.tool.clone() }, ..facts.clone() },
             CallFacts { toolset: None, ..facts.clone() },

@@ -91,7 +91,7 @@ pub enum CallState {
     Executing {
         attempt: u32,
         running: Running,
-        committed: Option<Committed>,
+        committed: Option<Box<Committed>>,
     },
     Aborted {
         attempt: u32,
@@ -221,7 +221,7 @@ pub fn next(state: Option<CallState>, event: &CallEvent) -> Result<CallState, Il
         (S::Authorized { attempt }, E::Aborted { .. }) => S::Aborted { attempt, running: None },
 
         (S::Executing { attempt, running, committed: None }, E::Committed(committed)) => {
-            S::Executing { attempt, running, committed: Some(committed.clone()) }
+            S::Executing { attempt, running, committed: Some(Box::new(committed.clone())) }
         }
         (S::Executing { attempt, running, committed: None }, E::Aborted { .. }) => {
             S::Aborted { attempt, running: Some(running) }

@@ -90,6 +90,7 @@ fn withdrawn() -> CallEvent {
 
 fn started(attempt: u32) -> CallEvent {
     CallEvent::Started(Started {
+        backend: None,
         hosts: Vec::new(),
         plan: None,
         attempt,
@@ -122,6 +123,7 @@ fn committed() -> CallEvent {
         connections: Vec::new(),
         effects: Vec::new(),
         stderr: None,
+        stdout: None,
     })
 }
 

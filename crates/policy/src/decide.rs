@@ -26,6 +26,9 @@ const UNUSABLE: &str = "the facts of the call cannot be asked about";
 /// The rule behind the promise that full access always asks a human, whatever files say.
 pub(crate) const DANGER_RULE: &str = "builtin/danger-full-access";
 
+/// The rule behind calls that are people's to decide, such as documents.
+pub(crate) const PEOPLE_RULE: &str = "builtin/people";
+
 /// What was found so far.
 #[derive(Debug, Default)]
 struct Tally {
@@ -244,14 +247,15 @@ fn broken(message: &str) -> Said {
     Said { reason, about: None }
 }
 
-fn danger() -> Said {
+/// A rule of our own, which no file can lift.
+fn always(rule: &str, text: &str) -> Said {
     let reason = Reason {
         about: None,
         effect: RuleEffect::Forbid,
         more: 0,
         question: Question::InvokeUnattended,
-        rule: Some(DANGER_RULE.to_owned()),
-        text: Some("full access always asks a human".to_owned()),
+        rule: Some(rule.to_owned()),
+        text: Some(text.to_owned()),
     };
     Said { reason, about: None }
 }
@@ -259,7 +263,10 @@ fn danger() -> Said {
 impl Tally {
     fn verdict(mut self, policies: &Policies, facts: &CallFacts, effects: usize) -> Verdict {
         if facts.mode == SandboxMode::DangerFullAccess {
-            self.ask.push(danger());
+            self.ask.push(always(DANGER_RULE, "full access always asks a human"));
+        }
+        if facts.people > 0 {
+            self.ask.push(always(PEOPLE_RULE, "people decide about every such call"));
         }
         let (decision, said) = match (self.block.is_empty(), self.ask.is_empty()) {
             (false, _) => (Decision::Block, self.block),
@@ -304,7 +311,8 @@ fn summarise(said: Vec<Said>, effects: usize) -> Vec<Reason> {
 fn approvers(policies: &Policies, facts: &CallFacts, reasons: &[Reason]) -> u32 {
     let default = if facts.risk() >= Risk::High { 2 } else { 1 };
     let named = |reason: &Reason| policies.entry(reason.rule.as_deref()?)?.notes.approvers;
-    reasons.iter().map(|reason| named(reason).unwrap_or(default)).max().unwrap_or(default)
+    let most = reasons.iter().map(|reason| named(reason).unwrap_or(default)).max();
+    most.unwrap_or(default).max(facts.people)
 }
 
 fn expiry(policies: &Policies, reasons: &[Reason]) -> Option<u64> {

@@ -175,6 +175,7 @@ mod tests {
             ],
             hosts: Vec::new(),
             mode: SandboxMode::WorkspaceWrite,
+            people: 0,
             principal: "agent:x".parse().unwrap(),
             time: Timestamp::from_millis(1_800_000_000_000),
             tool: ToolFacts {

@@ -136,6 +136,10 @@ impl WasmBackend {
 }
 
 impl Backend for WasmBackend {
+    fn name(&self) -> &'static str {
+        crate::NAME
+    }
+
     /// Compiles the module as well: a plan for a module that cannot run would be no plan.
     fn plan(&self, spec: &Spec) -> Result<Plan, Failure> {
         let module = plan::check(spec)?;

@@ -21,6 +21,9 @@ mod ticker;
 mod tree;
 mod watch;
 
+/// What this backend is called.
+pub const NAME: &str = "countersign-wasm";
+
 pub use backend::{Options, WasmBackend};
 pub use cache::CacheOptions;
 pub use scratch::clean_leftovers;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use countersign_model::Failure;
 use countersign_model::event::{Connection, Usage};
 use serde::Serialize;
+use serde_json::json;
 
 use crate::capture::Captured;
 use crate::limits::{LimitKind, Limits};
@@ -17,6 +18,9 @@ use crate::spec::Spec;
 
 /// Runs programs in sandboxes.
 pub trait Backend: Send + Sync + fmt::Debug {
+    /// What it is called wherever it is named as what ran a program.
+    fn name(&self) -> &'static str;
+
     /// What would be done, or why it cannot be.
     fn plan(&self, spec: &Spec) -> Result<Plan, Failure>;
 
@@ -166,14 +170,14 @@ impl Ending {
     pub fn failure(&self, limits: &Limits) -> Option<Failure> {
         match self {
             Ending::Exited { code: 0 } => None,
-            Ending::Exited { code } => Some(Failure::execution(
-                "TOOL_FAILED",
-                format!("the tool ended with exit code {code}"),
-            )),
-            Ending::Signalled { signal } => Some(Failure::execution(
-                "TOOL_KILLED",
-                format!("the tool was ended by signal {signal}"),
-            )),
+            Ending::Exited { code } => Some(
+                Failure::execution("TOOL_FAILED", format!("the tool ended with exit code {code}"))
+                    .details(json!({ "exitCode": code })),
+            ),
+            Ending::Signalled { signal } => Some(
+                Failure::execution("TOOL_KILLED", format!("the tool was ended by signal {signal}"))
+                    .details(json!({ "signal": signal })),
+            ),
             Ending::Limit { limit } => Some(limits.reached(*limit)),
             Ending::Stopped { failure } => Some(failure.clone()),
         }

@@ -121,7 +121,11 @@ fn environment(spec: &Spec, network: &Network) -> BTreeMap<String, String> {
 }
 
 fn directory(spec: &Spec) -> String {
-    text(if spec.workspace.is_some() { "/workspace" } else { "/tmp" })
+    text(match (&spec.workspace, &spec.inputs) {
+        (Some(_), _) => "/workspace",
+        (None, Some(_)) => "/in",
+        (None, None) => "/tmp",
+    })
 }
 
 fn text(text: &str) -> String {

@@ -156,6 +156,7 @@ fn facts() -> Result<CallFacts, Failure> {
         effects: vec![writes(0)],
         hosts: Vec::new(),
         mode: SandboxMode::WorkspaceWrite,
+        people: 0,
         principal: "agent:builder".parse()?,
         time: Timestamp::from_millis(1_800_000_000_000),
         tool: ToolFacts {

@@ -85,6 +85,7 @@ impl<'h> Checked<'h> {
             effects: changes.effects.clone(),
             output: payload,
             stderr: open.trace.stderr,
+            stdout: open.trace.stdout,
         }))?;
         // Key-value changes need no publishing: such a call completes in the same append.
         let settled = !changes.effects.iter().any(Effect::needs_publishing);

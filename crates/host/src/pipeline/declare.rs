@@ -46,8 +46,12 @@ pub(crate) struct Asked {
 }
 
 impl<'h> Declared<'h> {
-    pub(super) fn enter(host: &'h Host, command: CallCommand) -> Result<Self, Failure> {
-        let tool = Arc::clone(host.registry.resolve(&command.tool)?);
+    pub(super) fn enter(
+        host: &'h Host,
+        execution: ExecutionId,
+        tool: Arc<Tool>,
+        command: CallCommand,
+    ) -> Result<Self, Failure> {
         let input = parse_strict(&command.input, &host.home.config.input.limits());
         let (payload, kept) = input_payload(&command.input, &input)?;
         let root =
@@ -74,7 +78,6 @@ impl<'h> Declared<'h> {
                 (_, asked) => asked.map(|path| path.to_string_lossy().into_owned()),
             },
         };
-        let execution = ExecutionId::from_uuid(host.clock.new_id());
         let (store, clock) = (Arc::clone(&host.home.store), Arc::clone(&host.clock));
         let recorder = Recorder::begin(store, clock, execution, declared);
         let cancel = command.cancel;

@@ -62,7 +62,7 @@ pub(super) struct Trace {
 impl Trace {
     /// Somebody outside may have acted on what was sent.
     pub(super) fn reached_out(&self) -> bool {
-        self.connections.iter().any(|made| made.denied.is_none() && made.sent > 0)
+        self.connections.iter().any(|made| made.sent > 0)
     }
 }
 
@@ -111,6 +111,7 @@ impl<'h> Authorized<'h> {
         let host = call.host.announce().map_err(|error| call.broken(error.into()))?;
         call.note(CallEvent::Started(event::Started {
             attempt,
+            backend: means.backend(),
             transaction: TransactionId::from_uuid(call.host.clock.new_id()),
             host,
             hosts: means.hosts(),
@@ -130,6 +131,16 @@ impl Means {
         match self {
             Means::Native(native) => native_enforcement(&**native, footprint),
             Means::Program(sandbox) => sandbox_enforcement(sandbox, footprint),
+        }
+    }
+
+    /// What will run a program, as `name/version`.
+    fn backend(&self) -> Option<String> {
+        match self {
+            Means::Native(_) => None,
+            Means::Program(sandbox) => {
+                Some(format!("{}/{}", sandbox.backend.name(), env!("CARGO_PKG_VERSION")))
+            }
         }
     }
 

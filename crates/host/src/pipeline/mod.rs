@@ -29,6 +29,7 @@ use std::time::Duration;
 use countersign_journal::AppendError;
 use countersign_model::effect::{Artifact, Payload};
 use countersign_model::event::{CallEvent, Connection, Retry};
+use countersign_model::record::CallSummary;
 use countersign_model::{Digest, ExecutionId, Failure, Lifecycle, Principal, SandboxMode, ToolRef};
 use countersign_policy::Policies;
 use serde_json::Value;
@@ -47,6 +48,7 @@ pub use self::wait::Waiting;
 use crate::facts::Circumstances;
 use crate::host::Host;
 use crate::meter::Cancel;
+use crate::order::ORDER_TOOL;
 use crate::recorder::Recorder;
 use crate::registry::Tool;
 
@@ -144,13 +146,37 @@ impl Host {
     /// `Err` means that no call came to be, or that the journal failed; every other ending, good or
     /// bad, is an [`Outcome`].
     pub fn call(&self, command: CallCommand) -> Result<Outcome, Failure> {
+        let tool = Arc::clone(self.registry.resolve(&command.tool)?);
+        self.call_as(ExecutionId::from_uuid(self.clock.new_id()), tool, command)
+    }
+
+    /// The same for a tool and an execution that are settled already.
+    pub(crate) fn call_as(
+        &self,
+        execution: ExecutionId,
+        tool: Arc<Tool>,
+        command: CallCommand,
+    ) -> Result<Outcome, Failure> {
         self.finish_leftovers();
-        let declared = Declared::enter(self, command)?;
+        let declared = Declared::enter(self, execution, tool, command)?;
         self.run_on(declared.validate().and_then(Validated::authorize))
     }
 
     /// Runs a call that people were asked about, if they agreed; otherwise says what it waits for.
     pub fn resume(&self, execution: ExecutionId, cancel: Cancel) -> Result<Outcome, Failure> {
+        let call = self.home.store.call(execution)?;
+        if let Some(call) = call.filter(|call| call.tool.as_str() == ORDER_TOOL) {
+            return Err(only_as_a_document(&call));
+        }
+        self.take_up(execution, cancel)
+    }
+
+    /// The same for any call, orders too.
+    pub(crate) fn take_up(
+        &self,
+        execution: ExecutionId,
+        cancel: Cancel,
+    ) -> Result<Outcome, Failure> {
         self.finish_leftovers();
         let waiting = Waiting::take_up(self, execution)?;
         self.run_on(waiting.answered(cancel).and_then(Validated::authorize))
@@ -255,6 +281,13 @@ impl Outcome {
             stdout: None,
         }
     }
+}
+
+/// Whoever runs an order also writes its result.
+fn only_as_a_document(call: &CallSummary) -> Failure {
+    Failure::validation("RUNS_AS_DOCUMENT", "this call runs as the document that asked for it")
+        .hint("run it with `countersign request run`, so that its result is written")
+        .of_execution(call.execution)
 }
 
 impl Receipt {

@@ -7,12 +7,13 @@ use std::time::Instant;
 
 use countersign_model::digest::canonical_json;
 use countersign_model::effect::Payload;
+use countersign_model::event::Usage;
 use countersign_model::json::{JsonLimits, parse_strict};
 use countersign_model::{Authorization, Failure, WorkspaceAccess};
 use countersign_sandbox::staging::walk::Entry;
 use countersign_sandbox::staging::{Bounds, Change, OutFile, scan_out, scan_workspace};
 use countersign_sandbox::{
-    Backend, Captured, Ended, Ending, Gateway, Job, Limits, Observer, Plan, Staged,
+    Backend, Captured, Ended, Ending, Gateway, Job, Limits, Observer, Plan, Spec, Staged,
 };
 use serde_json::{Value, json};
 
@@ -22,6 +23,7 @@ use super::{Call, Halt, Step};
 use crate::backends::unavailable;
 use crate::inert::{beginning, tail};
 use crate::meter::cancelled;
+use crate::order::{self, StagedInputs};
 use crate::path::RelPath;
 use crate::program::ProgramTool;
 use crate::publish::lost_root;
@@ -37,9 +39,11 @@ const OUTPUT_DEPTH: usize = 64;
 #[derive(Debug, Clone)]
 pub(super) struct Sandbox {
     pub(super) plan: Arc<Plan>,
-    backend: Arc<dyn Backend>,
+    pub(super) backend: Arc<dyn Backend>,
     gateway: Option<Arc<dyn Gateway>>,
     warm: u32,
+    /// Kept as long as the program may read them.
+    _inputs: Option<Arc<StagedInputs>>,
 }
 
 /// What a program left: its staging, and what was found in it.
@@ -94,8 +98,15 @@ impl<'h> Call<'h> {
                 Some(gateway.ok_or_else(|| unavailable("the egress proxy"))?)
             }
         };
-        let plan = Arc::new(backend.plan(&spec)?);
-        Ok(Sandbox { plan, backend, gateway, warm: program.warm() })
+        let inputs = match &program.order {
+            Some(order) => {
+                Some(Arc::new(self.host.stage_inputs(order, self.recorder.execution())?))
+            }
+            None => None,
+        };
+        let inputs_at = inputs.as_ref().map(|inputs| inputs.directory().to_owned());
+        let plan = Arc::new(backend.plan(&Spec { inputs: inputs_at, ..spec })?);
+        Ok(Sandbox { plan, backend, gateway, warm: program.warm(), _inputs: inputs })
     }
 
     pub(super) fn run_program(
@@ -111,12 +122,18 @@ impl<'h> Call<'h> {
             Ok(ended) => ended,
             Err(failure) => return Err(self.abort(open, failure)),
         };
-        open.usage = ended.usage;
+        open.usage = Usage { wall_ms: ended.wall_ms, ..ended.usage };
         open.trace.connections = std::mem::take(&mut ended.connections);
         open.trace.stderr = match self.keep_stream(&mut ended.stderr) {
             Ok(kept) => kept,
             Err(failure) => return Err(self.roll_back(open, failure)),
         };
+        if self.tool.order().is_some() {
+            open.trace.stdout = match self.keep_stream(&mut ended.stdout) {
+                Ok(kept) => kept,
+                Err(failure) => return Err(self.roll_back(open, failure)),
+            };
+        }
         match self.judge(&open, &sandbox.plan.limits, &mut ended) {
             Ok((output, work)) => {
                 let work = Work::Program(Box::new(work));
@@ -126,9 +143,17 @@ impl<'h> Call<'h> {
         }
     }
 
+    /// A command reads nothing; a tool reads its input.
+    fn standard_input(&self, open: &Open) -> Result<Vec<u8>, Failure> {
+        match self.tool.order() {
+            Some(_) => Ok(Vec::new()),
+            None => canonical_json(&open.asked.input)
+                .map_err(|error| Failure::state("INTERNAL", error.to_string())),
+        }
+    }
+
     fn run_in(&self, sandbox: &Sandbox, open: &Open) -> Result<Ended, Failure> {
-        let input = canonical_json(&open.asked.input)
-            .map_err(|error| Failure::state("INTERNAL", error.to_string()))?;
+        let input = self.standard_input(open)?;
         let job = Job {
             plan: Arc::clone(&sandbox.plan),
             input,
@@ -156,7 +181,10 @@ impl<'h> Call<'h> {
         if let Implementation::Program(program) = &self.tool.implementation {
             program.files.check()?;
         }
-        let output = read_output(&ended.stdout, limits)?;
+        let output = match self.tool.order() {
+            Some(_) => order::output(ended),
+            None => read_output(&ended.stdout, limits)?,
+        };
         let staged = std::mem::take(&mut ended.staged);
         let bounds = bounds(open, limits);
         let changes = match (open.asked.footprint.workspace, &staged.workspace) {
@@ -177,7 +205,11 @@ impl<'h> Call<'h> {
             _ => Vec::new(),
         };
         let out = staged.out.as_ref().map(|out| scan_out(out, &bounds)).transpose()?;
-        Ok((output, ProgramWork { staged, changes, out: out.unwrap_or_default() }))
+        let out = out.unwrap_or_default();
+        if let Some(order) = self.tool.order() {
+            order.check_outputs(out.iter().map(|file| file.name.as_str()))?;
+        }
+        Ok((output, ProgramWork { staged, changes, out }))
     }
 
     /// Whatever a program did to its copy, what the mode protects is not published.
@@ -191,13 +223,18 @@ impl<'h> Call<'h> {
     /// Ends an attempt whose program failed, with what it said last. Limits and the host's own
     /// decisions abort a call; a program's own failure does not.
     fn fail(mut self, mut open: Open, mut ended: Ended, failure: Failure) -> Box<Halt<'h>> {
-        open.trace.stdout = match self.keep_stream(&mut ended.stdout) {
-            Ok(kept) => kept,
-            Err(failure) => return self.roll_back(open, failure),
-        };
+        if open.trace.stdout.is_none() {
+            open.trace.stdout = match self.keep_stream(&mut ended.stdout) {
+                Ok(kept) => kept,
+                Err(failure) => return self.roll_back(open, failure),
+            };
+        }
         let said = tail(&mut ended.stderr);
         let failure = match said {
-            Some(said) if failure.details.is_none() => failure.details(json!({ "stderr": said })),
+            // What a command said is told by its result, which withholds what must not be told.
+            Some(said) if self.tool.order().is_none() => {
+                with_detail(failure, "stderr", json!(said))
+            }
             _ => failure,
         };
         match ended.ending {
@@ -257,6 +294,18 @@ fn read_output(stdout: &Captured, limits: &Limits) -> Result<Value, Failure> {
             beginning(&stdout.inline)
         ))
     })
+}
+
+/// Details that are an object get one more field.
+fn with_detail(mut failure: Failure, name: &str, value: Value) -> Failure {
+    match &mut failure.details {
+        None => failure.details(json!({ name: value })),
+        Some(Value::Object(details)) => {
+            details.insert(name.to_owned(), value);
+            failure
+        }
+        Some(_) => failure,
+    }
 }
 
 fn invalid(message: String) -> Failure {

@@ -14,6 +14,8 @@ use countersign_model::{
 };
 use countersign_policy::Policies;
 
+use serde_json::Value;
+
 use super::case::{Case, Decided, Refusal};
 use super::declare::Asked;
 use super::{Call, Halt, Outcome, Receipt, Step, Validated};
@@ -22,6 +24,7 @@ use crate::facts::Circumstances;
 use crate::host::Host;
 use crate::manifest::Manifest;
 use crate::meter::{Cancel, max_file_size};
+use crate::order::{Order, order_tool};
 use crate::recorder::Recorder;
 use crate::registry::Tool;
 use crate::root::Root;
@@ -175,9 +178,7 @@ impl<'h> Waiting<'h> {
         let (host, execution) = (self.host, self.recorder.execution());
         let declared = host.declared(execution)?;
         let input = host.input_of(self.recorder.summary())?;
-        let reference =
-            ToolRef { id: declared.tool.clone(), version: Some(declared.version.clone()) };
-        let tool = Arc::clone(host.registry.resolve(&reference).map_err(gone("the tool"))?);
+        let tool = host.tool_of(&declared, &input).map_err(gone("the tool"))?;
         let root = declared.root.as_ref().map(|path| Root::open(path.as_ref(), host.home.path()));
         let root = root.transpose().map_err(gone("the workspace"))?.map(Arc::new);
         let policies = host.policies_in_force().map_err(gone("the policies"))?;
@@ -286,6 +287,15 @@ impl Call<'_> {
 }
 
 impl Host {
+    /// The tool that a call named: as it is declared now, or as its order makes it.
+    fn tool_of(&self, declared: &event::Declared, input: &Value) -> Result<Arc<Tool>, Failure> {
+        if declared.tool == order_tool()? {
+            return Ok(Arc::new(Order::from_input(input)?.tool()?));
+        }
+        let (id, version) = (declared.tool.clone(), Some(declared.version.clone()));
+        Ok(Arc::clone(self.registry.resolve(&ToolRef { id, version })?))
+    }
+
     /// Ends a call whose approval is void. Any other failure stops it as it stands.
     fn stop(&self, recorder: Recorder, failure: Failure) -> Box<Halt<'_>> {
         match failure.code.as_ref() {

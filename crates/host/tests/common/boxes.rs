@@ -46,6 +46,8 @@ impl std::fmt::Debug for Boxes {
 /// One run, as the script sees it.
 pub struct Box_<'o> {
     pub input: Value,
+    /// What stands for `/in`.
+    pub inputs: Option<PathBuf>,
     /// What stands for `/workspace`, and the original behind it.
     pub staged: PathBuf,
     pub original: Option<PathBuf>,
@@ -140,6 +142,10 @@ impl Gateway for NoGateway {
 }
 
 impl Backend for Boxes {
+    fn name(&self) -> &'static str {
+        "boxes"
+    }
+
     fn plan(&self, spec: &Spec) -> Result<Plan, Failure> {
         compile(spec, &self.machine)
     }
@@ -156,7 +162,11 @@ impl Backend for Boxes {
             copy(from, &staged);
         }
         let mut inside = Box_ {
-            input: serde_json::from_slice(&job.input).unwrap(),
+            input: match job.input.is_empty() {
+                true => Value::Null,
+                false => serde_json::from_slice(&job.input).unwrap(),
+            },
+            inputs: shown(&job.plan, "/in"),
             staged: staged.clone(),
             original: original.as_ref().map(|(path, _)| path.clone()),
             out: out.clone(),
@@ -204,6 +214,17 @@ fn original(plan: &Plan) -> Option<(PathBuf, WorkspaceAccess)> {
         }
         SetupOp::Bind { source, target } if target == "/workspace" => {
             Some((PathBuf::from(source), WorkspaceAccess::Read))
+        }
+        _ => None,
+    })
+}
+
+fn shown(plan: &Plan, place: &str) -> Option<PathBuf> {
+    plan.sandbox.iter().find_map(|op| match op {
+        SetupOp::Overlay { source, target, .. } | SetupOp::Bind { source, target }
+            if target == place =>
+        {
+            Some(PathBuf::from(source))
         }
         _ => None,
     })

@@ -1,7 +1,10 @@
 //! What a call was authorized on: the verdict of policies, and grants.
 
 use countersign_model::event::{Authorized, GrantEvent};
-use countersign_model::{CallFacts, Decision, Failure, Grant, GrantBook, GrantRecord, authorize};
+use countersign_model::facts::ORDER_TOOL;
+use countersign_model::{
+    CallFacts, Decision, Failure, Grant, GrantBook, GrantRecord, Verdict, authorize,
+};
 
 use super::report::Check;
 use super::story::Story;
@@ -90,12 +93,27 @@ impl Story<'_> {
         };
         let (needed, time) = (&authorized.capabilities, facts.time);
         let (who, tool) = (&facts.principal, &facts.tool.id);
-        if let Err(denial) = authorize(needed, &facts.effects, who, tool, &book, time) {
+        if facts.people > 0 {
+            self.check_people(seq, authorized, facts);
+        } else if let Err(denial) = authorize(needed, &facts.effects, who, tool, &book, time) {
             let why = Failure::from(denial).message;
             self.wrong(Check::Grants, "GRANT_INSUFFICIENT", seq, why);
         }
         if facts.tool.capabilities != *needed {
             let message = "it was authorized for other capabilities than the tool declares";
+            self.wrong(Check::Grants, "GRANT_INSUFFICIENT", seq, message);
+        }
+    }
+
+    /// What is people's to decide needs no grants, but people: their answers are checked apart.
+    fn check_people(&mut self, seq: u64, authorized: &Authorized, facts: &CallFacts) {
+        let asked = |verdict: &Verdict| {
+            verdict.decision == Decision::RequireApproval && verdict.approvers >= facts.people
+        };
+        let is_order = facts.tool.id.as_str() == ORDER_TOOL;
+        let asked = authorized.verdict.as_ref().is_some_and(asked);
+        if !is_order || authorized.approval.is_none() || !asked {
+            let message = "it rests on people instead of grants, and they were not asked";
             self.wrong(Check::Grants, "GRANT_INSUFFICIENT", seq, message);
         }
     }

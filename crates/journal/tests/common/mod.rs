@@ -180,6 +180,7 @@ pub(crate) fn authorized() -> CallEvent {
 
 fn started(n: u64) -> CallEvent {
     CallEvent::Started(Started {
+        backend: None,
         hosts: Vec::new(),
         plan: None,
         attempt: 1,
@@ -212,6 +213,7 @@ fn committed() -> CallEvent {
         connections: Vec::new(),
         effects: Vec::new(),
         stderr: None,
+        stdout: None,
     })
 }
 

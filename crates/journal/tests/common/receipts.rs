@@ -49,6 +49,7 @@ pub(crate) fn call_facts() -> CallFacts {
         effects: vec![Need::one(Capability::FilesystemRead, "/srv/app/a.txt")],
         hosts: Vec::new(),
         mode: SandboxMode::default(),
+        people: 0,
         principal: "agent:x".parse().unwrap(),
         time: NOW,
         tool: ToolFacts {
@@ -166,6 +167,7 @@ fn done() -> CallEvent {
         effects: Vec::new(),
         output: Payload::of(b"out"),
         stderr: Some(Payload::of(b"said")),
+        stdout: None,
     })
 }
 

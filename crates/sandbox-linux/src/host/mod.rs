@@ -60,6 +60,10 @@ impl LinuxSandbox {
 }
 
 impl Backend for LinuxSandbox {
+    fn name(&self) -> &'static str {
+        "countersign-linux"
+    }
+
     fn plan(&self, spec: &Spec) -> Result<Plan, Failure> {
         let plan = compile(spec, self.machine())?;
         launcher::check_length(&plan)?;

@@ -114,6 +114,7 @@ impl Watched<'_> {
             peak_memory: peak,
             bytes_read: 0,
             bytes_written: written(self.ready.scratch.as_fd()),
+            wall_ms: 0,
         }
     }
 }
