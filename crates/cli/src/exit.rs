@@ -38,12 +38,16 @@ impl Exit {
     pub(crate) fn of_failure(failure: &Failure) -> Self {
         match failure.code.as_ref() {
             // The input was fine; the tool broke its promise.
-            "OUTPUT_INVALID" | "CONFLICT" | "STAGING_REFUSED" => return Exit::ToolFailed,
+            "OUTPUT_INVALID" | "OUTPUT_UNDECLARED" | "CONFLICT" | "STAGING_REFUSED" => {
+                return Exit::ToolFailed;
+            }
             "CANNOT_ENFORCE" | "RUNTIME_UNAVAILABLE" | "SANDBOX_FAILED" => {
                 return Exit::CannotEnforce;
             }
             "APPROVAL_REQUIRED" | "APPROVAL_REFUSED" | "APPROVAL_EXPIRED"
-            | "APPROVAL_WITHDRAWN" | "APPROVAL_VOID" => return Exit::Waiting,
+            | "APPROVAL_WITHDRAWN" | "APPROVAL_VOID" | "APPROVAL_MISSING" | "APPROVAL_MISMATCH" => {
+                return Exit::Waiting;
+            }
             "PUBLISH_PENDING" => return Exit::Unknown,
             // No limit of anybody's: something of ours was killed or broke.
             "SANDBOX_LOST" => return Exit::Internal,

@@ -73,6 +73,13 @@ impl Ui {
         self.exact(&escaped(text))
     }
 
+    /// One JSON document on one line.
+    pub(crate) fn json_line(self, value: &impl Serialize) -> Done {
+        let text = serde_json::to_string(value)
+            .map_err(|error| Failure::state("INTERNAL", error.to_string()))?;
+        self.exact(&escaped(text))
+    }
+
     /// A line for programs, byte for byte: what makes text fit for a terminal would change it.
     pub(crate) fn exact(self, line: &str) -> Done {
         let mut out = io::stdout().lock();

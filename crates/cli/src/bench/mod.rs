@@ -2,6 +2,7 @@
 
 mod baseline;
 mod calls;
+mod documents;
 mod measure;
 mod policy;
 mod sandbox;
@@ -22,6 +23,7 @@ pub(crate) enum BenchCommand {
     Calls(calls::CallsArgs),
     Sandbox(sandbox::SandboxArgs),
     Policy(policy::PolicyArgs),
+    Documents(documents::DocumentsArgs),
 }
 
 pub(crate) fn run(context: &Context, command: BenchCommand) -> Done<Exit> {
@@ -29,6 +31,7 @@ pub(crate) fn run(context: &Context, command: BenchCommand) -> Done<Exit> {
         BenchCommand::Calls(args) => calls::run(context, &args),
         BenchCommand::Sandbox(args) => sandbox::run(context, &args),
         BenchCommand::Policy(args) => policy::run(context, &args),
+        BenchCommand::Documents(args) => documents::run(context, &args),
     }
 }
 

@@ -14,6 +14,8 @@ mod principal;
 mod quickstart;
 mod receipt;
 mod recover;
+mod request;
+mod result;
 mod sandbox;
 mod stats;
 mod tool;
@@ -48,6 +50,10 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Audit(audit::AuditCommand),
     Receipt(receipt::ReceiptArgs),
+    #[command(subcommand)]
+    Request(request::RequestCommand),
+    #[command(subcommand)]
+    Result(result::ResultCommand),
     Stats(stats::StatsArgs),
     Recover(recover::RecoverArgs),
     #[command(subcommand)]
@@ -73,6 +79,8 @@ impl Command {
             Command::Execution(command) => execution::run(context, command),
             Command::Audit(command) => audit::run(context, command),
             Command::Receipt(args) => receipt::run(context, &args),
+            Command::Request(command) => request::run(context, command),
+            Command::Result(command) => result::run(context, command),
             Command::Stats(args) => stats::run(context, &args),
             Command::Recover(args) => recover::run(context, &args),
             Command::Sandbox(command) => sandbox::run(context, command),

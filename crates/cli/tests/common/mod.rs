@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "every test file uses a part of this")]
 
 pub(crate) mod boxes;
+pub(crate) mod desk;
 pub(crate) mod tools;
 
 use std::fs;

@@ -196,7 +196,7 @@ fn pretty(value: &Value) -> String {
 }
 
 /// How long until something, as a person says it.
-pub(super) fn span(millis: i64) -> String {
+pub(in super::super) fn span(millis: i64) -> String {
     let minutes = millis / 60_000;
     match minutes {
         _ if millis <= 0 => "expired".to_owned(),

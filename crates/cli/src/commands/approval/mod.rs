@@ -10,9 +10,12 @@ use std::io::IsTerminal;
 use clap::{Args, Subcommand};
 use countersign_host::approvals::Approval;
 use countersign_host::{Cancel, Host};
+use countersign_model::facts::ORDER_TOOL;
 use countersign_model::record::CallSummary;
 use countersign_model::{Answer, ExecutionId, Failure, Principal};
 use serde_json::{Value, json};
+
+pub(super) use card::span;
 
 use super::{acting, call, execution};
 use crate::Context;
@@ -143,6 +146,12 @@ fn list(ui: Ui, host: &Host) -> Done<Exit> {
     Ok(Exit::Done)
 }
 
+/// Asks a question that only a `y` answers with yes.
+pub(super) fn confirm(ui: Ui, question: &str) -> Done<bool> {
+    let answer = prompt::ask(ui, &format!("{question} [y/n] "))?;
+    Ok(matches!(answer.as_str(), "y" | "yes"))
+}
+
 fn line(call: &CallSummary) -> Value {
     json!({
         "executionId": call.execution,
@@ -229,10 +238,13 @@ fn told(ui: Ui, call: &CallSummary) -> Done {
         return ui.line(wrap(&text, 2));
     }
     ui.line(wrap(&format!("{} execution {execution}", paint(GOOD, "approved:")), 2))?;
-    let hint = format!(
-        "whoever waits with --wait goes on now; otherwise run it with `countersign execution \
-         resume {execution}`"
-    );
+    let hint = match call.tool.as_str() {
+        ORDER_TOOL => "run it with `countersign request run`, by the id of the document".to_owned(),
+        _ => format!(
+            "whoever waits with --wait goes on now; otherwise run it with `countersign execution \
+             resume {execution}`"
+        ),
+    };
     ui.line(wrap(&format!("{} {hint}", paint(BOLD, "hint:")), 0))
 }
 

@@ -1,0 +1,7 @@
+# tries: to pass its own file off as the host's copy of a stream
+# outputs: report.txt
+# run: 1
+# exit_code: 0
+# notes: OUTPUTS_REFUSED 1; UNEXPECTED_FILE 1; MISSING_OUTPUT 1
+open("/out/report.txt", "w").write("one")
+open("/out/stdout.txt", "w").write("quokka")
