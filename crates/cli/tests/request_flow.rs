@@ -67,6 +67,9 @@ fn a_draft_that_nobody_approved_does_not_run() {
     let drafted = bench.draft(&hello("draft"));
     run(&bench, &drafted.file).fails(2, "REQUEST_REJECTED");
     run(&bench, &drafted.id).fails(4, "APPROVAL_MISSING");
+    run(&bench, "TR-20260209-160501Z-nothing").fails(2, "REQUEST_UNKNOWN");
+    bench.json(&["request", "show", "nothing"]).fails(2, "REQUEST_UNKNOWN");
+    run(&bench, "nothing.md").fails(2, "FILE_UNREADABLE");
 }
 
 #[test]

@@ -29,6 +29,7 @@ pub(crate) enum RequestCommand {
     Approve(decide::ApproveArgs),
     Reject(decide::RejectArgs),
     Run(run::RunArgs),
+    /// List drafts and requests, and where they stand
     List,
     Show(list::ShowArgs),
     Watch(run::WatchArgs),
@@ -90,6 +91,15 @@ fn judged(judgement: Result<Result<Draft, Vec<Reason>>, Failure>) -> Vec<Value> 
         Ok(Err(reasons)) => reasons.iter().map(|reason| json!(reason)).collect(),
         Err(failure) => vec![unread(&failure)],
     }
+}
+
+/// Whoever names an id that nothing has is told so, and not about a file that they never named.
+fn unknown(name: &str, failure: Failure) -> Failure {
+    if failure.code != "FILE_UNREADABLE" || name.contains('/') || name.ends_with(".md") {
+        return failure;
+    }
+    Failure::validation("REQUEST_UNKNOWN", format!("there is no request `{}`", inert(name)))
+        .hint("list them with `countersign request list`, or name a file")
 }
 
 /// What cannot be read has a reason too, and no place.

@@ -8,7 +8,7 @@ use countersign_host::order::{Ordered, Standing};
 use countersign_model::Failure;
 use serde_json::{Value, json};
 
-use super::{print_reasons, view};
+use super::{print_reasons, unknown, view};
 use crate::Context;
 use crate::exit::Exit;
 use crate::ui::{BOLD, DIM, Done, Ui, inert, paint, shown, wrap};
@@ -77,7 +77,8 @@ fn line(row: &Row) -> Value {
     })
 }
 
-fn documents(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+/// Oldest first: ids begin with the time.
+pub(super) fn documents(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     let failed = |error: std::io::Error| {
         Failure::state("FILE_UNREADABLE", format!("{} cannot be read: {error}", folder.display()))
     };
@@ -137,7 +138,8 @@ pub(super) fn show(context: &Context, args: &ShowArgs) -> Done<Exit> {
     let (ui, desk) = (context.ui, Desk::at(&host));
     let path = find(&desk, &args.request);
     let file_name = path.file_name().and_then(|name| name.to_str());
-    let judged = judge_request(&path, &desk.given(file_name, Stage::Draft))?;
+    let judged = judge_request(&path, &desk.given(file_name, Stage::Draft));
+    let judged = judged.map_err(|failure| unknown(&args.request, failure))?;
     let draft = match judged {
         Ok(draft) => draft,
         Err(reasons) => {

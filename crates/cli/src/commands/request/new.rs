@@ -139,6 +139,7 @@ pub(super) fn run(context: &Context, args: &NewArgs) -> Done<Exit> {
     } else {
         let reasons: Vec<_> = reasons.iter().map(|reason| json!(reason)).collect();
         print_reasons(ui, &path, &reasons)?;
+        ui.line("nothing was written")?;
     }
     Ok(if accepted { Exit::Done } else { Exit::Invalid })
 }

@@ -9,10 +9,12 @@ use countersign_host::{Cancel, Host};
 use countersign_model::Failure;
 use serde_json::{Value, json};
 
+use super::list::documents;
+use super::unknown;
 use crate::Context;
 use crate::exit::Exit;
 use crate::signals;
-use crate::ui::{BAD, BOLD, Done, GOOD, Stop, Ui, WARN, inert, paint, shown, wrap};
+use crate::ui::{BAD, BOLD, Done, GOOD, Ui, WARN, inert, paint, shown, wrap};
 
 /// How often the folder is looked at.
 const POLL: Duration = Duration::from_millis(500);
@@ -39,7 +41,8 @@ pub(crate) struct WatchArgs {
 pub(super) fn run(context: &Context, args: &RunArgs) -> Done<Exit> {
     let host = crate::sandbox::open_host(&context.home)?;
     let desk = Desk::at(&host);
-    let ran = desk.run(&desk.request_path(&args.request), cancel())?;
+    let path = desk.request_path(&args.request);
+    let ran = desk.run(&path, cancel()).map_err(|failure| unknown(&args.request, failure))?;
     report(context.ui, &ran)
 }
 
@@ -111,7 +114,7 @@ pub(super) fn watch(context: &Context, args: &WatchArgs) -> Done<Exit> {
     let folder = Folder::Requests.make(&context.home)?;
     let (cancel, mut watch) = (cancel(), Watch::default());
     loop {
-        for path in arrived(&folder)? {
+        for path in documents(&folder)? {
             if cancel.is_cancelled() {
                 return Ok(Exit::Done);
             }
@@ -181,22 +184,4 @@ fn not_run(ui: Ui, path: &Path, failure: &Failure, quarantined: Option<&Path>) -
         ui.note(format!("moved to {}", shown(place)));
     }
     Ok(())
-}
-
-/// Oldest name first: ids begin with the time.
-fn arrived(folder: &Path) -> Result<Vec<PathBuf>, Stop> {
-    let failed = |error: std::io::Error| {
-        let message = format!("{} cannot be read: {error}", folder.display());
-        Failure::state("FILE_UNREADABLE", message)
-    };
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(folder).map_err(failed)? {
-        let path = entry.map_err(failed)?.path();
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        if name.ends_with(".md") && !name.starts_with('.') {
-            found.push(path);
-        }
-    }
-    found.sort();
-    Ok(found)
 }

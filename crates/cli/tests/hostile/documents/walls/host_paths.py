@@ -6,7 +6,7 @@
 import os
 
 home = open("/in/host.txt").readline().strip()
-for path in [home, home + "/state", home + "/countersign.toml", os.path.dirname(home), "/root/.bashrc",
+for path in [home, home + "/state", home + "/countersign.toml", os.path.dirname(home), "/var/log/dpkg.log",
              "/etc/shadow", "/proc/1/root" + home, "/var/lib/dpkg/status"]:
     try:
         os.listdir(path) if os.path.isdir(path) else open(path).read()
