@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io;
 use std::path::Path;
 
 use countersign_documents::result::{Artifact, Judged};
@@ -76,14 +76,7 @@ fn digest(path: &Path) -> io::Result<Digest> {
     if !fs::symlink_metadata(path)?.is_file() {
         return Err(io::Error::other("it is not a regular file"));
     }
-    let (mut file, mut hasher, mut chunk) =
-        (File::open(path)?, Hasher::default(), vec![0; 1 << 16]);
-    loop {
-        match file.read(&mut chunk)? {
-            0 => return Ok(hasher.finish()),
-            read => hasher.update(chunk.get(..read).unwrap_or_default()),
-        }
-    }
+    Hasher::of_all(File::open(path)?)
 }
 
 fn walk(folder: &Path, there: &mut Vec<std::path::PathBuf>) -> io::Result<()> {

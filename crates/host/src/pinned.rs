@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::CString;
-use std::fs::{self, File};
+use std::fs;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
@@ -192,22 +192,11 @@ impl Survey {
         }
         if self.reads {
             let file = walk::open_file(directory, &entry.name).map_err(|e| said(&place, e))?;
-            let sha256 = hash(file).map_err(|error| said(&place, error))?;
+            let sha256 = Hasher::of_all(file).map_err(|error| said(&place, error))?;
             self.lines.insert(place.clone(), Line::File { mode: entry.mode(), sha256 });
         }
         self.stamps.insert(place, Stamp::of(&entry.stat));
         Ok(())
-    }
-}
-
-fn hash(mut file: File) -> std::io::Result<Digest> {
-    use std::io::Read;
-    let (mut hasher, mut chunk) = (Hasher::default(), vec![0; 64 << 10]);
-    loop {
-        match file.read(&mut chunk)? {
-            0 => return Ok(hasher.finish()),
-            read => hasher.update(chunk.get(..read).unwrap_or_default()),
-        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! SHA-256 digests and the canonical bytes they are taken over.
 
 use std::fmt;
+use std::io::{self, Read};
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -66,6 +67,17 @@ impl Digest {
 pub struct Hasher(Sha256);
 
 impl Hasher {
+    /// The digest of everything that a reader has, however much that is.
+    pub fn of_all(mut content: impl Read) -> io::Result<Digest> {
+        let (mut hasher, mut chunk) = (Hasher::default(), vec![0; 64 << 10]);
+        loop {
+            match content.read(&mut chunk)? {
+                0 => return Ok(hasher.finish()),
+                read => hasher.update(chunk.get(..read).unwrap_or_default()),
+            }
+        }
+    }
+
     pub fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }
@@ -163,5 +175,12 @@ mod tests {
         assert!(digest.to_string().to_uppercase().parse::<Digest>().is_err());
         assert!("00".parse::<Digest>().is_err());
         assert_eq!(Digest::of_parts(&[b"a", b"b"]), Digest::of(b"ab"));
+    }
+
+    #[test]
+    fn what_is_read_in_pieces_has_the_same_digest() {
+        let bytes = vec![7; (64 << 10) + 3];
+        assert_eq!(Hasher::of_all(&bytes[..]).unwrap(), Digest::of(&bytes));
+        assert_eq!(Hasher::of_all(&b""[..]).unwrap(), Digest::of(b""));
     }
 }

@@ -1,5 +1,4 @@
 use std::fs::{self, File};
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
@@ -10,7 +9,7 @@ use countersign_documents::request::{
 };
 use countersign_host::{Clock, Home, SystemClock};
 use countersign_model::digest::Hasher;
-use countersign_model::{Digest, Failure, Principal};
+use countersign_model::{Failure, Principal};
 use serde_json::json;
 
 use super::{ceilings, print_reasons};
@@ -200,19 +199,9 @@ fn output(text: &str) -> Output {
 
 fn input(path: &Path) -> Result<Input, Failure> {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
-    let sha256 = digest(path).map_err(|error| unreadable(path, &error))?;
+    let sha256 =
+        File::open(path).and_then(Hasher::of_all).map_err(|error| unreadable(path, &error))?;
     Ok(Input { name, sha256 })
-}
-
-fn digest(path: &Path) -> std::io::Result<Digest> {
-    let (mut file, mut hasher, mut chunk) =
-        (File::open(path)?, Hasher::default(), vec![0; 1 << 16]);
-    loop {
-        match file.read(&mut chunk)? {
-            0 => return Ok(hasher.finish()),
-            read => hasher.update(chunk.get(..read).unwrap_or_default()),
-        }
-    }
 }
 
 fn copy_inputs(folder: &Path, inputs: &[PathBuf]) -> Result<(), Failure> {
