@@ -20,11 +20,13 @@ mod magic;
 mod matcher;
 mod payload;
 mod shapes;
+mod spans;
 mod stream;
 mod views;
 mod words;
 
 pub use magic::binary;
+pub use spans::Span;
 pub use stream::{Counts, Family, Stream, scan_bytes};
 pub use views::{Known, Views};
 
@@ -38,6 +40,11 @@ pub struct Found {
 /// Credentials of any kind.
 pub fn secrets(text: &str, known: &Known) -> Vec<Found> {
     Views::of(text, known).secrets()
+}
+
+/// Where credentials of any kind stand, from the first byte to behind the last, in order.
+pub fn secret_spans(text: &str, known: &Known) -> Vec<Span> {
+    Views::of(text, known).secret_spans()
 }
 
 /// Commands that install software.

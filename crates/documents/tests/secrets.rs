@@ -10,7 +10,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use countersign_documents::scan::{Known, secrets};
+use countersign_documents::scan::{Known, secret_spans, secrets};
 
 /// A body of the right length that no maker of keys would accept: it repeats itself.
 fn fill(alphabet: &str, length: usize) -> String {
@@ -321,4 +321,87 @@ fn a_declared_digest_is_no_secret_and_another_is() {
     assert_eq!(rules(&text), ["secret-value"]);
     assert_eq!(secrets(&text, &Known::of([&digest])), []);
     assert_ne!(secrets(&text, &Known::of([fill("0", 64)])), []);
+}
+
+/// The text with a placeholder for every stretch that spans cover.
+fn without_spans(text: &str) -> String {
+    let mut kept = String::new();
+    let mut at = 0;
+    for span in secret_spans(text, &Known::default()) {
+        if at == 0 || span.start > at {
+            kept.push_str(&text[at..span.start]);
+            kept.push_str("[redacted]");
+        }
+        at = at.max(span.end);
+    }
+    kept.push_str(&text[at..]);
+    kept
+}
+
+#[test]
+fn spans_cover_the_whole_value_and_nothing_of_its_sentence() {
+    for (rule, value) in formed() {
+        let text = format!("Größe: it is `{value}`, they say.");
+        let spans = secret_spans(&text, &Known::default());
+        assert!(spans.iter().any(|span| span.rule == rule), "{rule}: {spans:?}");
+        assert_eq!(without_spans(&text), "Größe: it is `[redacted]`, they say.", "{rule}");
+    }
+}
+
+#[test]
+fn spans_leave_nothing_to_be_found_in_any_guise() {
+    let values = formed().into_iter().chain(shaped());
+    for (rule, value) in values {
+        let (left, right) = halves(&value);
+        let guises = [
+            value.clone(),
+            format!("{left}\u{200b}{right}"),
+            BASE64.encode(format!("it is {value} here")),
+            hex(&value),
+            percent(&value),
+            format!("\"{left}\" + \"{right}\""),
+            format!("{left}\r\n  {right}"),
+        ];
+        for guise in guises {
+            let text = format!("before\n\n{guise}\n\nafter");
+            let rest = without_spans(&text);
+            assert_eq!(secrets(&rest, &Known::default()), [], "{rule}: {text:?} left {rest:?}");
+            assert!(rest.starts_with("before") && rest.ends_with("after"), "{rule}: {rest:?}");
+        }
+    }
+}
+
+#[test]
+fn the_next_line_stays_unless_it_may_be_the_rest() {
+    for (rule, value) in formed() {
+        assert_eq!(
+            without_spans(&format!("x:\n{value}\nnext line\n")),
+            "x:\n[redacted]\nnext line\n",
+            "{rule}"
+        );
+    }
+    let (left, right) = ("ghp_".to_owned() + &fill(MIXED, 40), fill(MIXED, 20));
+    assert_eq!(without_spans(&format!("x\n{left}\n{right}\n")), "x\n[redacted]\n");
+}
+
+#[test]
+fn spans_and_findings_begin_at_the_same_places() {
+    let all: Vec<String> = formed().into_iter().chain(shaped()).map(|(_, value)| value).collect();
+    let text = all.join("\n\n");
+    let begins: Vec<_> =
+        secrets(&text, &Known::default()).iter().map(|f| (f.offset, f.rule)).collect();
+    let mut spans: Vec<_> =
+        secret_spans(&text, &Known::default()).iter().map(|s| (s.start, s.rule)).collect();
+    spans.dedup();
+    assert_eq!(spans, begins);
+}
+
+#[test]
+fn a_key_file_is_covered_to_its_end() {
+    let body = fill(MIXED, 64);
+    let lines = format!("{body}\n").repeat(40);
+    let key = format!("-----BEGIN RSA PRIVATE KEY-----\n{lines}-----END RSA PRIVATE KEY-----");
+    assert_eq!(without_spans(&format!("a\n{key}\nb")), "a\n[redacted]\nb");
+    let open = format!("-----BEGIN PRIVATE KEY-----\n{lines}");
+    assert_eq!(without_spans(&format!("a\n{open}")), "a\n[redacted]");
 }

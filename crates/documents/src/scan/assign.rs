@@ -2,9 +2,9 @@
 
 use std::sync::LazyLock;
 
-use super::Found;
 use super::forms::is_published;
 use super::matcher::{Finder, byte, distinct, is_blank, is_word, span, span_within};
+use super::spans::Span;
 use super::views::View;
 
 /// What the name says about the value.
@@ -54,7 +54,7 @@ const MAX_IN_ONE_VALUE: u32 = 4;
 /// Longer values are looked at as far as this.
 const MAX_VALUE: usize = 4096;
 
-pub(super) fn find(view: &View<'_>, found: &mut Vec<Found>) {
+pub(super) fn find(view: &View<'_>, found: &mut Vec<Span>) {
     let bytes = view.bytes();
     let (mut end, mut looks) = (0, 0_u32);
     FINDER.each(bytes, |hit| {
@@ -63,14 +63,14 @@ pub(super) fn find(view: &View<'_>, found: &mut Vec<Found>) {
         looks = if hit.at < end { looks.saturating_add(1) } else { 0 };
         if looks >= MAX_IN_ONE_VALUE {
             let first = looks == MAX_IN_ONE_VALUE;
-            return found.extend(first.then_some(Found { offset: hit.at, rule }));
+            return found.extend(first.then_some(Span { start: hit.at, end, rule }));
         }
         let Some(value) = value_of(bytes, hit.at, hit.at + name.len()) else { return };
         if !value.quoted {
             end = value.at + value.text.len();
         }
         if is_plausible(*sort, &value) {
-            found.push(Found { offset: value.at, rule });
+            found.push(Span { start: value.at, end: value.at + value.text.len(), rule });
         }
     });
 }

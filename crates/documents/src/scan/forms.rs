@@ -1,11 +1,12 @@
 //! Secrets with a form of their own: a fixed beginning and a body of known characters and length.
 
 use std::cmp::Ordering;
+use std::ops::Range;
 use std::sync::LazyLock;
 
-use super::Found;
 use super::decode::from_base64;
 use super::matcher::{Finder, before, byte, distinct, is_word, span};
+use super::spans::Span;
 use super::views::View;
 
 /// Which characters the body has.
@@ -181,7 +182,7 @@ static FINDER: LazyLock<Finder> = LazyLock::new(|| Finder::exact(FORMS.iter().ma
 /// a text that is full of them would cost its square, and is refused instead.
 const MAX_IN_ONE_BODY: u32 = 4;
 
-pub(super) fn find(view: &View<'_>, found: &mut Vec<Found>) {
+pub(super) fn find(view: &View<'_>, found: &mut Vec<Span>) {
     // For each form, where the body at hand ends and how often it was looked at.
     let mut bodies = vec![(0, 0_u32); FORMS.len()];
     FINDER.each(view.bytes(), |hit| {
@@ -198,12 +199,12 @@ pub(super) fn find(view: &View<'_>, found: &mut Vec<Found>) {
             *looks = 0;
         }
         *looks += 1;
-        let offset = match (*looks).cmp(&MAX_IN_ONE_BODY) {
+        let place = match (*looks).cmp(&MAX_IN_ONE_BODY) {
             Ordering::Less => matches(form, view, hit.at, *end),
-            Ordering::Equal => Some(hit.at),
+            Ordering::Equal => Some(hit.at..*end),
             Ordering::Greater => None,
         };
-        found.extend(offset.map(|offset| Found { offset, rule: form.0 }));
+        found.extend(place.map(|Range { start, end }| Span { start, end, rule: form.0 }));
     });
 }
 
@@ -214,8 +215,8 @@ impl Form {
     }
 }
 
-/// Where the secret begins, if this is one. The characters of its body go on up to an end.
-fn matches(form: &Form, view: &View<'_>, at: usize, end: usize) -> Option<usize> {
+/// Where the secret stands, if this is one. The characters of its body go on up to an end.
+fn matches(form: &Form, view: &View<'_>, at: usize, end: usize) -> Option<Range<usize>> {
     let bytes = view.bytes();
     let Form(rule, beginning, _, least, most) = form;
     let start = at + beginning.len();
@@ -225,7 +226,7 @@ fn matches(form: &Form, view: &View<'_>, at: usize, end: usize) -> Option<usize>
     if distinct(text) < 5 || is_published(bytes.get(at..start + length)?) {
         return None;
     }
-    particular(rule, bytes, at, text)
+    particular(rule, bytes, at, text).map(|begin| begin..start + length)
 }
 
 /// Whether a word goes on here that began before. Where lines were put together, it does not.

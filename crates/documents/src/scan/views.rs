@@ -5,6 +5,7 @@ use std::cell::OnceCell;
 use std::collections::BTreeSet;
 
 use super::matcher::span;
+use super::spans::Span;
 use super::words::{Word, words};
 use super::{Found, assign, claims, decode, fold, forms, install, instruct, join, payload, shapes};
 
@@ -199,12 +200,41 @@ impl<'a> Views<'a> {
 
     pub fn secrets(&self) -> Vec<Found> {
         self.find(|view, found| {
-            forms::find(view, found);
-            if view.kind == Kind::Plain {
-                assign::find(view, found);
-                shapes::find(view, found);
-            }
+            let spans = secrets_of(view).into_iter();
+            found.extend(spans.map(|span| Found { offset: span.start, rule: span.rule }));
         })
+    }
+
+    /// Where the secrets stand in the text that was handed in, in order. What was encoded is
+    /// covered with everything that can belong to the same encoding; spans may overlap.
+    pub fn secret_spans(&self) -> Vec<Span> {
+        let Some(raw) = self.list.first() else { return Vec::new() };
+        let mut all = BTreeSet::new();
+        for view in &self.list {
+            all.extend(secrets_of(view).into_iter().map(|span| self.span_in_raw(raw, view, span)));
+        }
+        let mut spans: Vec<Span> = all.into_iter().collect();
+        spans.dedup_by(|longer, span| longer.only_adds_words(span, &raw.text));
+        spans
+    }
+
+    fn span_in_raw(&self, raw: &View<'_>, view: &View<'_>, span: Span) -> Span {
+        let start = self.to_raw(view, span.start);
+        let last = self.to_raw(view, span.end.saturating_sub(1).max(span.start));
+        let found = Span { start, end: last.max(start) + 1, ..span };
+        let exact = self.is_exact(view);
+        if exact { found.on_characters(&raw.text) } else { found.over_encoding(&raw.text) }
+    }
+
+    /// Whether every byte of a view stands for one byte or character of the text itself.
+    fn is_exact<'v>(&'v self, mut view: &'v View<'a>) -> bool {
+        while let Some(parent) = view.parent.and_then(|parent| self.list.get(parent)) {
+            if view.pieces.iter().any(|piece| piece.ratio != (1, 1)) {
+                return false;
+            }
+            view = parent;
+        }
+        true
     }
 
     pub fn installs(&self) -> Vec<Found> {
@@ -245,6 +275,16 @@ impl<'a> Views<'a> {
         }
         all.into_iter().collect()
     }
+}
+
+fn secrets_of(view: &View<'_>) -> Vec<Span> {
+    let mut found = Vec::new();
+    forms::find(view, &mut found);
+    if view.kind == Kind::Plain {
+        assign::find(view, &mut found);
+        shapes::find(view, &mut found);
+    }
+    found
 }
 
 #[cfg(test)]
