@@ -10,7 +10,11 @@ const MAX_RUST_LINES: usize = 700;
 /// WebAssembly is 152 of them: a compiler, a runtime and WASI, of which 31 are for other systems
 /// and never built. Cedar is 80: a parser and what generates it, a validator and their reports.
 /// Documents are 8: ours, a reader of Markdown, and for tests alone a reader of YAML.
-pub const MAX_PACKAGES: usize = 441;
+/// Context packs are 6: ours, a counter of tokens with what unpacks its vocabularies, and for tests
+/// alone a second counter.
+/// Patches are 7: ours, zlib, the names of git, and the lines that differ.
+/// Reports are 2, repositories one, actions 3 with their archives.
+pub const MAX_PACKAGES: usize = 460;
 
 /// The only place for unsafe code: system calls that nothing safe offers.
 const UNSAFE_HOME: &str = "crates/sandbox-linux/";
