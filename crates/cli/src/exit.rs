@@ -41,6 +41,20 @@ impl Exit {
             "OUTPUT_INVALID" | "OUTPUT_UNDECLARED" | "CONFLICT" | "STAGING_REFUSED" => {
                 return Exit::ToolFailed;
             }
+            // The host is fine; what an action works on is not what it has to be.
+            "ARTIFACT_COLLECTED"
+            | "BASE_INCOMPLETE"
+            | "BASE_LOST"
+            | "PUBLISH_CONFLICT"
+            | "REF_LOCKED"
+            | "SAME_CALL_RUNS"
+            | "TREE_HOLDS_REPOSITORY"
+            | "TREE_HOLDS_SPECIAL"
+            | "TREE_UNREADABLE"
+            | "WORKSPACE_CHANGED"
+            | "WORKTREE_LOST" => {
+                return Exit::ToolFailed;
+            }
             "CANNOT_ENFORCE" | "RUNTIME_UNAVAILABLE" | "SANDBOX_FAILED" => {
                 return Exit::CannotEnforce;
             }
@@ -48,7 +62,7 @@ impl Exit {
             | "APPROVAL_WITHDRAWN" | "APPROVAL_VOID" | "APPROVAL_MISSING" | "APPROVAL_MISMATCH" => {
                 return Exit::Waiting;
             }
-            "PUBLISH_PENDING" => return Exit::Unknown,
+            "OUTCOME_UNKNOWN" | "PUBLISH_PENDING" | "PUSH_UNKNOWN" => return Exit::Unknown,
             // No limit of anybody's: something of ours was killed or broke.
             "SANDBOX_LOST" => return Exit::Internal,
             _ => {}

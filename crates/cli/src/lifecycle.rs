@@ -63,7 +63,8 @@ pub(crate) fn print(ui: Ui, home: &Home, summary: &CallSummary, detail: Detail) 
 fn title(call: &CallSummary) -> String {
     let tool = paint(BOLD, format!("{}@{}", call.tool, call.version));
     let root = call.root.as_ref().map_or(String::new(), |root| format!(" in {}", inert(root)));
-    wrap(&format!("{tool} as {}{root}", call.principal), 0)
+    let work = call.work.as_ref().map(|work| format!(", run {} on {}", work.run, work.workspace));
+    wrap(&format!("{tool} as {}{root}{}", call.principal, work.unwrap_or_default()), 0)
 }
 
 fn print_step(ui: Ui, event: &CallEvent, at: Timestamp, start: Timestamp, detail: Detail) -> Done {
@@ -198,6 +199,9 @@ fn explain(event: &CallEvent) -> String {
         }
         CallEvent::Started(started) => explain_started(started),
         CallEvent::Committed(_) => String::new(),
+        CallEvent::Replayed(replayed) => {
+            format!("nothing ran: execution {} did the same, and this is its result", replayed.of)
+        }
         CallEvent::Completed(done) => {
             format!(
                 "output {}, {} µs of processor time",
@@ -340,6 +344,9 @@ fn effects(ui: Ui, event: &CallEvent) -> Done {
                 )
             }
             Effect::FileDeleted { path, .. } => format!("deleted {}", inert(path)),
+            Effect::RefMoved { reference, after, .. } => {
+                format!("moved {} to {}", inert(reference), inert(after))
+            }
             Effect::StatePut { key, .. } => format!("set {}", inert(key)),
             Effect::StateDeleted { key, .. } => format!("removed {}", inert(key)),
         };
@@ -350,7 +357,9 @@ fn effects(ui: Ui, event: &CallEvent) -> Done {
         more => below(ui, &format!("and {more} more changes; --json shows them all"))?,
     }
     for artifact in committed.artifacts.iter().take(SHOWN) {
-        below(ui, &format!("left /out/{} ({})", inert(&artifact.name), bytes(artifact.size)))?;
+        // Built-in tools name what they leave; programs leave files.
+        let place = if artifact.media_type.is_some() { "" } else { "/out/" };
+        below(ui, &format!("left {place}{} ({})", inert(&artifact.name), bytes(artifact.size)))?;
     }
     match committed.artifacts.len().saturating_sub(SHOWN) {
         0 => Ok(()),

@@ -86,7 +86,7 @@ fn write_all(receiver: &Receiver<(Stream, Vec<u8>)>) -> io::Result<()> {
 
 /// One stream, as it is or made harmless.
 #[derive(Debug)]
-struct Show<W> {
+pub(crate) struct Show<W> {
     is_terminal: bool,
     to: W,
     /// The first bytes of a character whose others have not arrived.
@@ -94,11 +94,11 @@ struct Show<W> {
 }
 
 impl<W: Write> Show<W> {
-    fn new(is_terminal: bool, to: W) -> Self {
+    pub(crate) fn new(is_terminal: bool, to: W) -> Self {
         Show { is_terminal, to, begun: Vec::new() }
     }
 
-    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         if !self.is_terminal {
             self.to.write_all(bytes)?;
             return self.to.flush();
@@ -109,7 +109,7 @@ impl<W: Write> Show<W> {
         self.show(&text)
     }
 
-    fn finish(&mut self) -> io::Result<()> {
+    pub(crate) fn finish(&mut self) -> io::Result<()> {
         let rest = std::mem::take(&mut self.begun);
         self.show(&rest)
     }

@@ -12,7 +12,9 @@ mod output_file;
 mod plain;
 mod plan_text;
 mod sandbox;
+mod save;
 mod signals;
+mod steps;
 mod ui;
 
 use std::error::Error;

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 
 use countersign_egress::Net;
-use countersign_host::{Backends, Home, Host, SystemClock, builtin};
+use countersign_host::{Backends, Home, Host, SystemClock};
 use countersign_model::Failure;
 use countersign_sandbox::{Backend, Ended, Gateway, Job, Observer, Plan, Spec};
 use countersign_sandbox_linux::{LauncherCommand, LinuxSandbox, launcher_main};
@@ -52,7 +52,8 @@ pub(crate) fn open_host(path: &Path) -> Result<Host, Failure> {
         wasm: Some(Arc::new(wasm(&home))),
         gateway: Some(gateway(private)),
     };
-    Host::start_with(home, &builtin::handlers(), Arc::new(SystemClock), backends)
+    let handlers = countersign_actions::handlers(&home.config.actions)?;
+    Host::start_with(home, &handlers, Arc::new(SystemClock), backends)
 }
 
 /// The plan of a sandbox, by whatever would make it for a call.

@@ -448,7 +448,8 @@ fn by_library(case: &Case, bench: &Bench) -> Ending {
         let principal = case.principal.parse()?;
         let root = root(case, bench);
         let home = Home::open(&bench.home())?;
-        let host = Host::start_with(home, &builtin::handlers(), Arc::new(SystemClock), backends())?;
+        let handlers = countersign_actions::handlers(&home.config.actions)?;
+        let host = Host::start_with(home, &handlers, Arc::new(SystemClock), backends())?;
         let input = case.input.bytes();
         host.call(CallCommand { root, ..CallCommand::new(tool, input, principal) })
     };

@@ -15,6 +15,8 @@ pub const DEFAULT: &str = include_str!("../countersign.default.toml");
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
+    pub actions: ActionsConfig,
+    pub artifacts: ArtifactsConfig,
     pub approval: ApprovalConfig,
     pub input: InputConfig,
     pub network: NetworkConfig,
@@ -75,6 +77,133 @@ pub struct RequestsConfig {
 impl Default for RequestsConfig {
     fn default() -> Self {
         RequestsConfig { max_cpu: 4, max_input_mb: 1024, max_memory_mb: 1024, max_time_sec: 300 }
+    }
+}
+
+/// What actions may use, and where they may not write.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ActionsConfig {
+    /// How long actions of each class may take.
+    pub fast_sec: u32,
+    pub medium_sec: u32,
+    pub long_sec: u32,
+    /// What the programs of one action may use together.
+    pub max_memory_mb: u32,
+    pub max_processes: u32,
+    /// Of each log; what comes later is cut.
+    pub max_log_mb: u32,
+    /// For programs that actions run, such as where a toolchain lies.
+    pub environment: BTreeMap<String, String>,
+    /// Commands in place of those that are found in a workspace; each an argument list.
+    pub linters: Vec<CommandConfig>,
+    pub tests: Vec<CommandConfig>,
+    /// Files that no action changes, beside what version control keeps.
+    pub protected: Vec<String>,
+    pub push: PushConfig,
+}
+
+/// A command that an action runs.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CommandConfig {
+    pub id: String,
+    pub argv: Vec<String>,
+    /// What it prints or leaves: `junit`, `sarif`, `cargo`, `libtest`, `pytest`, `go`, `tap`, …
+    pub format: String,
+    /// A file beneath `/out` that holds the report; without it, standard output does.
+    #[serde(default)]
+    pub report: Option<String>,
+    #[serde(default)]
+    pub directory: String,
+}
+
+/// Where branches may be pushed. Nothing is allowed unless it is named.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PushConfig {
+    /// Addresses of repositories, exactly, or ending in `*`.
+    pub remotes: Vec<String>,
+    /// Branches, exactly, or ending in `*`.
+    pub branches: Vec<String>,
+}
+
+/// Control files of common services and tools: what is in them runs elsewhere, with other rights.
+const PROTECTED: [&str; 18] = [
+    ".appveyor.yml",
+    ".azure-pipelines/**",
+    ".buildkite/**",
+    ".circleci/**",
+    ".countersign/**",
+    ".drone.yml",
+    ".git-blame-ignore-revs",
+    ".gitea/workflows/**",
+    ".github/actions/**",
+    ".github/workflows/**",
+    ".gitlab-ci.yml",
+    ".gitmodules",
+    ".husky/**",
+    ".pre-commit-config.yaml",
+    ".travis.yml",
+    "Jenkinsfile",
+    "azure-pipelines.yml",
+    "lefthook.yml",
+];
+
+impl Default for ActionsConfig {
+    fn default() -> Self {
+        ActionsConfig {
+            fast_sec: 30,
+            medium_sec: 300,
+            long_sec: 1_800,
+            max_memory_mb: 4_096,
+            max_processes: 512,
+            max_log_mb: 64,
+            environment: BTreeMap::new(),
+            linters: Vec::new(),
+            tests: Vec::new(),
+            protected: PROTECTED.map(str::to_owned).to_vec(),
+            push: PushConfig::default(),
+        }
+    }
+}
+
+impl ActionsConfig {
+    /// Commands are argument lists that do something; names are not used twice.
+    fn check(&self) -> Result<(), String> {
+        for (list, commands) in [("linters", &self.linters), ("tests", &self.tests)] {
+            for (at, command) in commands.iter().enumerate() {
+                let id = &command.id;
+                let empty = command.argv.first().is_none_or(String::is_empty);
+                if id.is_empty() || empty {
+                    return Err(format!("a command of `actions.{list}` has no id or no program"));
+                }
+                if commands.iter().take(at).any(|other| other.id == *id) {
+                    return Err(format!("`actions.{list}` has two commands called `{id}`"));
+                }
+                if command.argv.iter().any(|argument| argument.contains('\0')) {
+                    return Err(format!("the command `{id}` of `actions.{list}` holds a NUL"));
+                }
+            }
+        }
+        let odd = |name: &&String| name.is_empty() || name.contains(['=', '\0']);
+        match self.environment.keys().find(odd) {
+            None => Ok(()),
+            Some(name) => Err(format!("`actions.environment` names `{}`", name.escape_debug())),
+        }
+    }
+}
+
+/// How long artifacts are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ArtifactsConfig {
+    pub keep_days: u32,
+}
+
+impl Default for ArtifactsConfig {
+    fn default() -> Self {
+        ArtifactsConfig { keep_days: 90 }
     }
 }
 
@@ -198,7 +327,15 @@ impl Config {
             }
         }
 
+        self.actions.check()?;
         let bounds = [
+            ("actions.fast_sec", self.actions.fast_sec.into(), 1, 3_600),
+            ("actions.medium_sec", self.actions.medium_sec.into(), 1, 14_400),
+            ("actions.long_sec", self.actions.long_sec.into(), 1, 86_400),
+            ("actions.max_memory_mb", self.actions.max_memory_mb.into(), 64, 1 << 20),
+            ("actions.max_processes", self.actions.max_processes.into(), 8, 32_768),
+            ("actions.max_log_mb", self.actions.max_log_mb.into(), 1, 1_024),
+            ("artifacts.keep_days", self.artifacts.keep_days.into(), 1, 36_600),
             ("approval.expire_after_hours", self.approval.expire_after_hours.into(), 1, 8_784),
             (
                 "approval.max_waiting_per_principal",
@@ -270,6 +407,10 @@ mod tests {
             ("[[policy.rules]]\nname = \"x\"\ntoll = \"*\"\n", "toll"),
             ("[retry]\nmax_retries = 99\n", "between 0 and 10"),
             ("[input]\nmax_bytes = \"1M\"\n", "max_bytes"),
+            ("[actions]\nfast_sec = 0\n", "actions.fast_sec"),
+            ("[actions]\nlong = 1\n", "long"),
+            ("[[actions.tests]]\nid = \"a\"\nargv = []\nformat = \"tap\"\n", "no program"),
+            ("[artifacts]\nkeep_days = 0\n", "artifacts.keep_days"),
             ("[sandbox]\nshow = [\"opt\"]\n", "`opt`"),
             ("[sandbox]\nshow = [\"/opt\", \"/tmp/x\"]\n", "`/tmp/x`"),
             ("[sandbox]\nshow = [\"/opt/../tmp\"]\n", "sandbox.show"),

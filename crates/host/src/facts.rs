@@ -2,8 +2,11 @@
 
 use countersign_model::event::Declared;
 use countersign_model::{
-    CallFacts, Principal, Runtime, RuntimeKind, SafetyTier, SandboxMode, Timestamp, ToolFacts,
+    CallFacts, Consumed, Principal, Runtime, RuntimeKind, SafetyTier, SandboxMode, Timestamp,
+    ToolFacts,
 };
+
+use serde_json::Value;
 
 use crate::pipeline::Asked;
 use crate::registry::{Implementation, Tool};
@@ -12,6 +15,7 @@ use crate::registry::{Implementation, Tool};
 #[derive(Debug, Clone)]
 pub(crate) struct Circumstances {
     pub(crate) chain: Vec<Principal>,
+    pub(crate) consumes: Vec<Consumed>,
     pub(crate) mode: SandboxMode,
     pub(crate) principal: Principal,
     pub(crate) toolset: Option<String>,
@@ -19,8 +23,8 @@ pub(crate) struct Circumstances {
 
 impl From<Declared> for Circumstances {
     fn from(declared: Declared) -> Self {
-        let Declared { chain, mode, principal, toolset, .. } = declared;
-        Circumstances { chain, mode, principal, toolset }
+        let Declared { chain, consumes, mode, principal, toolset, .. } = declared;
+        Circumstances { chain, consumes, mode, principal, toolset }
     }
 }
 
@@ -30,13 +34,13 @@ pub(crate) fn call_facts(
     asked: &Asked,
     time: Timestamp,
 ) -> CallFacts {
-    let Circumstances { chain, mode, principal, toolset } = circumstances.clone();
+    let Circumstances { chain, mode, principal, toolset, .. } = circumstances.clone();
     CallFacts {
         chain,
         effects: asked.footprint.needs.clone(),
-        hosts: hosts(tool),
+        hosts: hosts(tool, &asked.input),
         mode,
-        people: tool.order().map_or(0, |order| order.people.max(1)),
+        people: people(tool),
         principal,
         time,
         tool: tool_facts(tool),
@@ -45,9 +49,17 @@ pub(crate) fn call_facts(
     }
 }
 
-fn hosts(tool: &Tool) -> Vec<String> {
+/// How many must agree, whatever policy says.
+fn people(tool: &Tool) -> u32 {
     match &tool.implementation {
-        Implementation::Native(_) => Vec::new(),
+        Implementation::Native(native) => native.people(),
+        Implementation::Program(_) => tool.order().map_or(0, |order| order.people.max(1)),
+    }
+}
+
+fn hosts(tool: &Tool, input: &Value) -> Vec<String> {
+    match &tool.implementation {
+        Implementation::Native(native) => native.hosts(input),
         // What cannot be read was refused when the tool was loaded.
         Implementation::Program(program) => {
             let hosts = program.hosts().unwrap_or_default();

@@ -10,13 +10,14 @@ use countersign_journal::{Batch, Blobs, JournalError, NoteSigner, SqliteStore, S
 use countersign_model::digest::Hasher;
 use countersign_model::effect::Payload;
 use countersign_model::event::{Fact, HomeEvent};
-use countersign_model::{ExecutionId, Failure, HomeId};
+use countersign_model::{ExecutionId, Failure, HomeId, RunId, WorkspaceId};
 use countersign_policy::DEFAULT_POLICY;
 
 use crate::builtin;
 use crate::clock::Clock;
 use crate::config::{self, Config};
 use crate::recorder::Recorder;
+use crate::work::RunDirectory;
 
 /// Values up to this size stand in the journal's database; larger ones become blobs.
 const INLINE_PAYLOAD: usize = 64 << 10;
@@ -128,6 +129,17 @@ impl Home {
         // Homes made by older versions lack it; without it, such output is kept in memory.
         let _ = DirBuilder::new().mode(0o700).recursive(true).create(&staging);
         staging
+    }
+
+    /// Where a run works.
+    pub(crate) fn worktree(&self, workspace: &WorkspaceId, run: &RunId) -> RunDirectory {
+        let worktrees = self.worktrees(workspace);
+        RunDirectory::new(worktrees.join(run.as_str()))
+    }
+
+    /// The worktrees of all runs on a workspace.
+    pub(crate) fn worktrees(&self, workspace: &WorkspaceId) -> PathBuf {
+        Layout(&self.path).state().join("worktrees").join(workspace.as_str())
     }
 
     pub(crate) fn recovery_lock(&self) -> PathBuf {

@@ -17,6 +17,7 @@ use crate::policies::Shelf;
 use crate::recovery::Recovered;
 use crate::registry::{Handlers, Registry};
 use crate::resources::Resources;
+use crate::tool::Services;
 use crate::workers::Workers;
 
 #[derive(Debug)]
@@ -27,6 +28,7 @@ pub struct Host {
     pub(crate) backends: Backends,
     pub(crate) workers: Workers,
     pub(crate) resources: Resources,
+    services: Services,
     /// Announced by the first call that runs.
     presence: OnceLock<Presence>,
     announcing: Mutex<()>,
@@ -63,6 +65,16 @@ impl Host {
         backends: Backends,
     ) -> Result<Self, Failure> {
         let registry = Registry::load(&home.tools(), handlers)?;
+        let services = Services {
+            store: Arc::clone(&home.store),
+            blobs: home.blobs.clone(),
+            made: home.blobs.clone(),
+            journal_key: home.journal_key.clone(),
+            backends: backends.clone(),
+            staging: home.staging(),
+            show: home.config.sandbox.show.clone().into(),
+            actions: Arc::new(home.config.actions.clone()),
+        };
         let mut host = Host {
             home,
             registry,
@@ -70,6 +82,7 @@ impl Host {
             backends,
             workers: Workers::default(),
             resources: Resources::default(),
+            services,
             presence: OnceLock::new(),
             announcing: Mutex::new(()),
             active: Mutex::new(HashSet::new()),
@@ -97,6 +110,10 @@ impl Host {
 
     pub fn backends(&self) -> &Backends {
         &self.backends
+    }
+
+    pub(crate) fn services(&self) -> Services {
+        self.services.clone()
     }
 
     pub fn clock(&self) -> &dyn Clock {

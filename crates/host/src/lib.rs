@@ -4,11 +4,13 @@
 //! render the [`Outcome`].
 
 pub mod adoption;
+pub mod again;
 pub mod approvals;
 pub mod backends;
 pub mod builtin;
 mod caches;
 pub mod clock;
+pub mod collect;
 pub mod config;
 pub mod explain;
 mod facts;
@@ -41,6 +43,7 @@ pub mod stats;
 mod telemetry;
 pub mod tool;
 pub mod trial;
+pub mod work;
 mod workers;
 
 pub use backends::Backends;
@@ -48,6 +51,6 @@ pub use clock::{Clock, SystemClock};
 pub use home::Home;
 pub use host::Host;
 pub use meter::Cancel;
-pub use pipeline::{CallCommand, Outcome, Receipt, Simulation, Would};
+pub use pipeline::{CallCommand, Given, Outcome, Receipt, Simulation, Would};
 pub use program::{ProgramRuntime, ProgramTool};
 pub use registry::{Handlers, Implementation, Registry, Tool};

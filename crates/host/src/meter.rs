@@ -36,11 +36,13 @@ pub(crate) struct Meter {
     stop: Cancel,
     in_use: u64,
     usage: Usage,
+    /// Processor time of the programs that the tool ran.
+    programs: u64,
 }
 
 impl Meter {
     pub(crate) fn start(limits: ResourceLimits, deadline: Instant, stop: Cancel) -> Self {
-        Meter { limits, deadline, stop, in_use: 0, usage: Usage::default() }
+        Meter { limits, deadline, stop, in_use: 0, usage: Usage::default(), programs: 0 }
     }
 
     pub(crate) fn max_file_size(&self) -> u64 {
@@ -49,6 +51,11 @@ impl Meter {
 
     pub(crate) fn usage(&self) -> Usage {
         self.usage
+    }
+
+    pub(crate) fn time_left_ms(&self) -> u64 {
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        u64::try_from(left.as_millis()).unwrap_or(u64::MAX)
     }
 
     /// Called between steps of the work; the host also watches the clock from outside.
@@ -84,8 +91,17 @@ impl Meter {
         self.usage.bytes_written = self.usage.bytes_written.saturating_add(bytes);
     }
 
+    /// What a program used that the tool ran.
+    pub(crate) fn note_program(&mut self, used: &Usage) {
+        self.usage.bytes_read = self.usage.bytes_read.saturating_add(used.bytes_read);
+        self.usage.bytes_written = self.usage.bytes_written.saturating_add(used.bytes_written);
+        self.usage.peak_memory = self.usage.peak_memory.max(used.peak_memory);
+        self.programs = self.programs.saturating_add(used.cpu_micros);
+    }
+
     pub(crate) fn note_cpu(&mut self, cpu: Duration) {
-        self.usage.cpu_micros = u64::try_from(cpu.as_micros()).unwrap_or(u64::MAX);
+        let own = u64::try_from(cpu.as_micros()).unwrap_or(u64::MAX);
+        self.usage.cpu_micros = own.saturating_add(self.programs);
     }
 }
 

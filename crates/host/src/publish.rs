@@ -2,13 +2,18 @@
 
 use std::collections::HashSet;
 use std::fs::File;
+use std::path::Path;
 
 use countersign_journal::Blobs;
 use countersign_model::effect::{Effect, Image};
 use countersign_model::{ExecutionId, Failure};
 
+use countersign_repository::{Leash, Program, RefChange, RefOutcome, Repository, Signature};
+
+use crate::clock::{Clock, SystemClock};
 use crate::path::RelPath;
 use crate::root::{Root, Standing};
+use crate::work::{PATIENCE, object};
 
 /// What to do about an effect that cannot be brought about now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,9 +44,14 @@ pub(crate) fn publish(
     let mut publisher = Publisher { root, execution, patience, made, unsettled, aside };
     for (index, effect) in effects.iter().enumerate().filter(|(_, e)| e.needs_publishing()) {
         let temporary = publisher.temporary(index);
-        let done = root
-            .map_err(Clone::clone)
-            .and_then(|root| publish_one(root, blobs, effect, &temporary));
+        let done = match effect {
+            Effect::RefMoved { after, before, reference, repository } => {
+                move_ref(repository, reference, after, before.as_deref())
+            }
+            _ => root
+                .map_err(Clone::clone)
+                .and_then(|root| publish_one(root, blobs, effect, &temporary)),
+        };
         publisher.settle(index, effect, done)?;
     }
     publisher.finish()
@@ -102,7 +112,9 @@ impl<'p> Publisher<'p> {
                 tracing::error!(%execution, target = effect.target(), %failure, "not published");
             }
         }
-        if let (Ok(root), Ok(path)) = (self.root, RelPath::parse(effect.target())) {
+        if let (Ok(root), Ok(path), true) =
+            (self.root, RelPath::parse(effect.target()), effect.is_file())
+        {
             // A publisher that died may have left its half-written file beside it.
             root.discard(&path, &self.temporary(index));
         }
@@ -154,9 +166,51 @@ fn publish_one(
             write_link(root, &path()?, (before.as_deref(), after), temporary)
         }
         Effect::LinkDeleted { before, .. } => delete_link(root, &path()?, before),
-        Effect::StatePut { .. } | Effect::StateDeleted { .. } => Ok(true),
+        Effect::RefMoved { .. } | Effect::StatePut { .. } | Effect::StateDeleted { .. } => Ok(true),
     };
     settled.map(Done::settled_if)
+}
+
+/// Moves a branch from where it was to where it is to be, once. Whatever else it points to by now is
+/// somebody else's work.
+fn move_ref(
+    repository: &str,
+    reference: &str,
+    after: &str,
+    before: Option<&str>,
+) -> Result<Done, Failure> {
+    let mut leash = Leash::lasting(PATIENCE);
+    let repository = Repository::open(&Program::find()?, Path::new(repository), &mut leash)?;
+    let by =
+        Signature { name: "Countersign".to_owned(), email: "countersign@localhost".to_owned() };
+    let change = RefChange {
+        name: reference,
+        new: object(after)?,
+        old: before.map(object).transpose()?,
+        message: "countersign: publish a run",
+        by: &by,
+        time: SystemClock.now().as_millis().try_into().unwrap_or(0u64) / 1000,
+    };
+    Ok(match repository.update_ref(&change, &mut leash)?.outcome {
+        RefOutcome::Updated | RefOutcome::AlreadyThere => Done::Settled,
+        RefOutcome::Moved { .. } => Done::NotOurs,
+    })
+}
+
+/// Every branch that is to be moved still points to where the call saw it.
+pub(crate) fn check_refs(effects: &[Effect]) -> Result<(), Failure> {
+    for effect in effects {
+        let Effect::RefMoved { before, reference, repository, .. } = effect else { continue };
+        let mut leash = Leash::lasting(PATIENCE);
+        let repository = Repository::open(&Program::find()?, Path::new(repository), &mut leash)?;
+        let now = repository.reference(reference, &mut leash)?.map(|id| id.to_string());
+        if now != *before {
+            let message = format!("`{reference}` was moved meanwhile");
+            return Err(Failure::state("CONFLICT", message)
+                .hint("nothing was published; look at what is there now, and try again"));
+        }
+    }
+    Ok(())
 }
 
 /// `false`, here and below, if the path holds something that is not ours to overwrite.

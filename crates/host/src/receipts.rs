@@ -1,6 +1,7 @@
 //! Receipts of calls, with the values that a home still has.
 
 use countersign_journal::receipt::{self, Pin, Role};
+use countersign_journal::{Blobs, NoteSigner, Store};
 use countersign_model::digest::canonical_json;
 use countersign_model::effect::Payload;
 use countersign_model::{ExecutionId, Failure};
@@ -26,6 +27,25 @@ pub fn create(
         _ => kept(home, execution, pin),
     };
     receipt::create(&*home.store, &home.journal_key, execution, &mut content)
+}
+
+/// The same for whoever has only the journal and its contents at hand.
+pub(crate) fn of(
+    store: &dyn Store,
+    blobs: &Blobs,
+    key: &NoteSigner,
+    execution: ExecutionId,
+) -> Result<Vec<u8>, Failure> {
+    let mut content = |pin: &Pin| match pin.role {
+        Role::Declaration => None,
+        role if role.is_content() => None,
+        _ if pin.size.is_none_or(|size| size > MOST) => None,
+        _ => match store.payload(execution, &pin.digest) {
+            Ok(Some(bytes)) => Some(bytes),
+            _ => blobs.get(&pin.digest).ok(),
+        },
+    };
+    receipt::create(store, key, execution, &mut content)
 }
 
 /// If the tool is still declared as it was at the call.

@@ -100,6 +100,12 @@ impl Host {
     /// The call's root, unless another directory has taken its place.
     fn reopen_root(&self, call: &CallSummary) -> Result<Root, Failure> {
         let path = call.root.as_deref().ok_or_else(lost_root)?;
+        if let Some(work) = &call.work {
+            return Root::of_worktree(
+                &self.home.worktree(&work.workspace, &work.run).files(),
+                path,
+            );
+        }
         let root = Root::open(Path::new(path), self.home.path())?;
         if root.path() == path { Ok(root) } else { Err(lost_root()) }
     }

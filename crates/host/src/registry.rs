@@ -11,7 +11,7 @@ use countersign_model::{
 };
 use countersign_sandbox::Spec;
 use semver::Version;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::facts::tool_facts;
 use crate::home::Home;
@@ -65,7 +65,7 @@ impl Tool {
 
     /// The sandbox that a call of this tool beneath `root` asks for. A home in there is hidden.
     pub fn spec_beneath(&self, root: &Root, home: &Home) -> Result<Spec, Failure> {
-        let spec = self.spec(Some(Path::new(root.path())), home)?;
+        let spec = self.spec(Some(root.location()), home)?;
         let hidden = match spec.workspace {
             Some(_) => root.home_beneath(home.path())?,
             None => None,
@@ -91,27 +91,38 @@ impl Tool {
 
 /// The implementations that declarations may name as `runtime.handler`.
 #[derive(Clone, Default)]
-pub struct Handlers(BTreeMap<String, Arc<dyn NativeTool>>);
+pub struct Handlers {
+    named: BTreeMap<String, Arc<dyn NativeTool>>,
+    /// Tools that need no file to declare them.
+    declared: Vec<(Declaration, Arc<dyn NativeTool>)>,
+}
 
 impl Handlers {
     #[must_use]
     pub fn with(mut self, name: &str, tool: impl NativeTool + 'static) -> Self {
-        self.0.insert(name.to_owned(), Arc::new(tool));
+        self.named.insert(name.to_owned(), Arc::new(tool));
+        self
+    }
+
+    /// A tool that is there in every home.
+    #[must_use]
+    pub fn with_tool(mut self, declaration: Declaration, tool: Arc<dyn NativeTool>) -> Self {
+        self.declared.push((declaration, tool));
         self
     }
 
     fn get(&self, name: &str) -> Option<&Arc<dyn NativeTool>> {
-        self.0.get(name)
+        self.named.get(name)
     }
 
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.0.keys().map(String::as_str)
+        self.named.keys().map(String::as_str)
     }
 }
 
 impl fmt::Debug for Handlers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.0.keys()).finish()
+        f.debug_set().entries(self.named.keys()).finish()
     }
 }
 
@@ -132,6 +143,15 @@ impl Registry {
     /// Reads every declaration below `directory`: `*.json`, and `tool.json` in each folder.
     pub fn load(directory: &Path, handlers: &Handlers) -> Result<Self, Failure> {
         let mut registry = Registry::default();
+        for (declaration, native) in &handlers.declared {
+            match tool_in_code(declaration, native) {
+                Ok(tool) => registry.add(tool),
+                Err(findings) => {
+                    let source = PathBuf::from(declaration.id.as_str());
+                    registry.broken.push(Broken { source, findings });
+                }
+            }
+        }
         for source in declaration_files(directory)? {
             match load_tool(&source, directory, handlers) {
                 Ok(tool) => registry.add(tool),
@@ -249,12 +269,34 @@ pub fn check_file(source: &Path, handlers: &Handlers) -> Vec<Finding> {
     load_tool(source, &tools, handlers).err().unwrap_or_default()
 }
 
+/// What the names of actions begin with.
+const ACTIONS: &str = "action.";
+
+fn tool_in_code(
+    declaration: &Declaration,
+    native: &Arc<dyn NativeTool>,
+) -> Result<Tool, Vec<Finding>> {
+    Ok(Tool {
+        digest: declaration.digest(),
+        input: compile(&declaration.input_schema, "/inputSchema")?,
+        output: compile(&declaration.output_schema, "/outputSchema")?,
+        source: PathBuf::new(),
+        implementation: Implementation::Native(Arc::clone(native)),
+        declaration: declaration.clone(),
+    })
+}
+
+fn compile(schema: &Value, pointer: &str) -> Result<CompiledSchema, Vec<Finding>> {
+    CompiledSchema::compile(schema)
+        .map_err(|e| vec![finding("SCHEMA_INVALID", pointer, e.to_string())])
+}
+
 fn load_tool(source: &Path, tools: &Path, handlers: &Handlers) -> Result<Tool, Vec<Finding>> {
     let bytes = fs::read(source)
         .map_err(|e| vec![finding("FILE_UNREADABLE", "", format!("it cannot be read: {e}"))])?;
     let declaration = Declaration::parse(&bytes)?;
-    if declaration.id.as_str() == ORDER_TOOL {
-        let message = format!("`{ORDER_TOOL}` is the host's own name for what documents order");
+    if declaration.id.as_str() == ORDER_TOOL || declaration.id.as_str().starts_with(ACTIONS) {
+        let message = format!("`{}` is one of the host's own names", declaration.id);
         return Err(vec![finding("TOOL_ID_RESERVED", "/id", message)]);
     }
     let implementation = match &declaration.runtime {
@@ -269,10 +311,6 @@ fn load_tool(source: &Path, tools: &Path, handlers: &Handlers) -> Result<Tool, V
             let runtime = ProgramRuntime::Wasm(wasm.clone());
             Implementation::Program(Arc::new(ProgramTool { runtime, files, order: None }))
         }
-    };
-    let compile = |schema, pointer: &str| {
-        CompiledSchema::compile(schema)
-            .map_err(|e| vec![finding("SCHEMA_INVALID", pointer, e.to_string())])
     };
     Ok(Tool {
         digest: declaration.digest(),

@@ -40,7 +40,10 @@ type Identity = (u64, u64);
 #[derive(Debug)]
 pub struct Root {
     directory: OwnedFd,
+    /// As grants name it.
     path: String,
+    /// Where it really lies, if that is elsewhere.
+    location: Option<String>,
     /// The home and its parts must not be touched by any call, under any name.
     home: Vec<Identity>,
     /// Whether each change is on disk when it returns, or all of them only at the end.
@@ -82,9 +85,32 @@ impl Root {
         let real = real_path(&directory, path).map_err(|e| unusable(e.to_string()))?;
         let real = real.to_str().ok_or_else(|| unusable("its name is not UTF-8".to_owned()))?;
         let path = real.trim_end_matches('/').to_owned();
-        let root = Root { directory, path, home: identities(home)?, syncs: Syncs::Each };
+        let home = identities(home)?;
+        let root = Root { directory, path, location: None, home, syncs: Syncs::Each };
         root.refuse_inside_home()?;
         Ok(root)
+    }
+
+    /// The private worktree of a run, which grants know by the name of the workspace. It lies in the
+    /// home, where no other root may, and nothing else of the home lies beneath it.
+    pub(crate) fn of_worktree(files: &Path, workspace: &str) -> Result<Self, Failure> {
+        let lost = || {
+            let message = format!("the worktree at {} is gone", files.display());
+            Failure::state("WORKTREE_LOST", message)
+                .hint("make it anew with `countersign workspace reset`")
+        };
+        let directory = fs::open(files, DIRECTORY, Mode::empty())
+            .map_err(|e| shortage(e).unwrap_or_else(lost))?;
+        let real = real_path(&directory, files).map_err(|_| lost())?;
+        let location = real.to_str().map(str::to_owned).ok_or_else(lost)?;
+        let path = workspace.trim_end_matches('/').to_owned();
+        let (location, home) = (Some(location), Vec::new());
+        Ok(Root { directory, path, location, home, syncs: Syncs::Each })
+    }
+
+    /// Where programs find it.
+    pub(crate) fn location(&self) -> &Path {
+        Path::new(self.location.as_deref().unwrap_or_else(|| self.path()))
     }
 
     /// The name of `path` on this machine, as grants are scoped.
@@ -372,8 +398,9 @@ impl Root {
     pub(crate) fn for_many(&self) -> Result<Root, Failure> {
         let directory =
             fs::openat(&self.directory, ".", DIRECTORY, Mode::empty()).map_err(io_failure)?;
-        let (path, home) = (self.path.clone(), self.home.clone());
-        Ok(Root { directory, path, home, syncs: Syncs::Together })
+        let (path, location) = (self.path.clone(), self.location.clone());
+        let home = self.home.clone();
+        Ok(Root { directory, path, location, home, syncs: Syncs::Together })
     }
 
     pub(crate) fn is_for_many(&self) -> bool {

@@ -18,6 +18,8 @@ use crate::tool::{Footprint, Place};
 pub(crate) struct Snapshot {
     pub(crate) files: BTreeMap<RelPath, Option<Content>>,
     pub(crate) keys: BTreeMap<String, Option<Vec<u8>>>,
+    /// Where symbolic links lead.
+    pub(crate) links: BTreeMap<RelPath, Option<String>>,
     /// Everything beneath the root, for a program that may change any of it.
     pub(crate) workspace: Option<Manifest>,
 }
@@ -32,6 +34,9 @@ impl Snapshot {
         let mut snapshot = Snapshot::default();
         for path in &footprint.files {
             snapshot.files.insert(path.clone(), place.root()?.read(path, max_file_size)?);
+        }
+        for path in &footprint.links {
+            snapshot.links.insert(path.clone(), place.root()?.link(path)?);
         }
         for key in &footprint.keys {
             snapshot.keys.insert(key.clone(), store.key(key)?);
@@ -52,6 +57,7 @@ impl Snapshot {
         let image = StateImage {
             files: self.files.iter().map(file).collect(),
             keys: self.keys.iter().map(key).collect(),
+            links: self.links.iter().map(|(path, to)| (path.to_string(), to.clone())).collect(),
             workspace: self.workspace.as_ref().map(Manifest::digest),
         };
         image.digest()
@@ -61,6 +67,7 @@ impl Snapshot {
         WriteSet {
             files: self.files.keys().map(ToString::to_string).collect(),
             keys: self.keys.keys().cloned().collect(),
+            links: self.links.keys().map(ToString::to_string).collect(),
             workspace: self.workspace.is_some(),
         }
     }
@@ -81,6 +88,9 @@ fn image_now(
     let root = || root.ok_or_else(lost_root);
     for path in &writes.files {
         image.files.push((path.clone(), root()?.image(&RelPath::parse(path)?)?));
+    }
+    for path in &writes.links {
+        image.links.push((path.clone(), root()?.link(&RelPath::parse(path)?)?));
     }
     if writes.workspace {
         image.workspace = Some(Manifest::take(root()?)?.digest());

@@ -26,6 +26,9 @@ pub(crate) fn emit(event: &CallEvent, call: &CallSummary) {
         CallEvent::Completed(done) => {
             tracing::info!(target: "countersign::call", %execution, %tool, %state, duration_ms = done.duration_ms, cpu_micros = done.usage.cpu_micros, "completed");
         }
+        CallEvent::Replayed(replayed) => {
+            tracing::info!(target: "countersign::call", %execution, %tool, %state, of = %replayed.of, "replayed");
+        }
         CallEvent::RolledBack(back) => {
             tracing::warn!(target: "countersign::call", %execution, %tool, %state, code = %back.error.code, restored = back.restored(), retry = back.retry.is_some(), "rolled back");
         }

@@ -5,20 +5,41 @@
 //! it to the limits, and stages every change until the commit. The tool sees its own changes;
 //! nobody else does.
 
+mod artifacts;
+mod links;
+mod place;
+mod programs;
+mod progress;
+mod refs;
+mod rehearsal;
+
 use std::collections::BTreeMap;
 use std::fmt;
+use std::io::Read;
 use std::sync::{Arc, OnceLock};
 
 use countersign_journal::Store;
-use countersign_model::effect::Image;
+use countersign_model::effect::{Artifact, Image};
 use countersign_model::event::Usage;
-use countersign_model::{Capability, Digest, Failure, Need, WorkspaceAccess};
+use countersign_model::{
+    Capability, Digest, ExecutionId, Failure, Need, Principal, SandboxMode, Timestamp,
+    WorkspaceAccess,
+};
+use countersign_repository::Credential;
 use serde_json::Value;
 
 use crate::meter::Meter;
 use crate::path::RelPath;
 use crate::root::{Listed, Root, not_found, too_large};
 use crate::snapshot::Snapshot;
+
+pub use self::links::Stands;
+pub use self::place::Place;
+pub(crate) use self::place::{Services, present};
+pub use self::programs::{Command, Ran};
+pub use self::progress::{News, Progress};
+pub use self::refs::RefMove;
+pub(crate) use self::rehearsal::{Rehearsed, comparable};
 
 pub trait NativeTool: Send + Sync + fmt::Debug {
     /// What a call with this input will touch. Pure: it looks at nothing but the input.
@@ -31,40 +52,48 @@ pub trait NativeTool: Send + Sync + fmt::Debug {
         false
     }
 
+    /// Whether doing it again would make a difference.
+    fn repeats(&self) -> Repeats {
+        Repeats::Always
+    }
+
+    /// Whether what an earlier call gave may be given again.
+    fn stands(&self, _output: &Value) -> bool {
+        true
+    }
+
+    /// Whether it runs programs, each in a box of its own.
+    fn runs_programs(&self) -> bool {
+        false
+    }
+
+    /// Where else the effects of a call go, as `host:port`: what was sent there cannot be taken back.
+    fn hosts(&self, _input: &Value) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// How many people must agree, whatever policy says.
+    fn people(&self) -> u32 {
+        0
+    }
+
     /// Does the work. The input has passed the tool's schema and the footprint was authorised.
     fn run(&self, input: &Value, context: &mut ToolContext) -> Result<Value, Failure>;
 }
 
-/// Where a call works.
-#[derive(Debug, Clone)]
-pub struct Place {
-    root: Option<Arc<Root>>,
-}
-
-impl Place {
-    pub(crate) fn new(root: Option<Arc<Root>>) -> Self {
-        Place { root }
-    }
-
-    /// The path as grants name it.
-    pub fn resource(&self, path: &RelPath) -> Result<String, Failure> {
-        Ok(self.root()?.resource(path))
-    }
-
-    pub(crate) fn root(&self) -> Result<&Arc<Root>, Failure> {
-        self.root.as_ref().ok_or_else(|| {
-            Failure::validation("ROOT_REQUIRED", "this tool works on files and needs a root")
-                .hint("name the directory it may work beneath, such as --root ./project")
-        })
-    }
-
-    pub(crate) fn shared_root(&self) -> Option<&Arc<Root>> {
-        self.root.as_ref()
-    }
+/// Whether a call may be answered with what an earlier one did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Repeats {
+    /// Every call does its work.
+    Always,
+    /// The result depends on nothing but input, declaration and workspace: an earlier one will do.
+    Idempotent,
+    /// It must not be done twice.
+    Once,
 }
 
 /// Everything that a call is about to touch.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Footprint {
     /// What must be granted.
     pub needs: Vec<Need>,
@@ -72,18 +101,30 @@ pub struct Footprint {
     pub files: Vec<RelPath>,
     pub directories: Vec<RelPath>,
     pub keys: Vec<String>,
+    /// Symbolic links that may be changed.
+    pub links: Vec<RelPath>,
     /// All of the root, for a program that sees it as its workspace.
     pub workspace: Option<WorkspaceAccess>,
+    /// What the call is asked to do takes this mode at least.
+    pub least_mode: SandboxMode,
 }
 
 impl Footprint {
     /// A call that touches nothing.
     pub fn nothing() -> Self {
-        Self::default()
+        Footprint {
+            needs: Vec::new(),
+            files: Vec::new(),
+            directories: Vec::new(),
+            keys: Vec::new(),
+            links: Vec::new(),
+            workspace: None,
+            least_mode: SandboxMode::ReadOnly,
+        }
     }
 
     pub fn needs(capability: Capability, resource: String) -> Self {
-        Footprint { needs: vec![Need::one(capability, resource)], ..Self::default() }
+        Footprint { needs: vec![Need::one(capability, resource)], ..Self::nothing() }
     }
 
     #[must_use]
@@ -118,6 +159,9 @@ pub(crate) struct Staged {
     pub(crate) directories: Vec<RelPath>,
     pub(crate) files: BTreeMap<RelPath, Option<NewFile>>,
     pub(crate) keys: BTreeMap<String, Option<Vec<u8>>>,
+    pub(crate) links: BTreeMap<RelPath, Option<String>>,
+    pub(crate) artifacts: Vec<Artifact>,
+    pub(crate) refs: Vec<RefMove>,
 }
 
 /// New files are readable as the operator's umask says.
@@ -134,6 +178,7 @@ fn new_file_mode() -> u32 {
 /// A running tool's only way to the world.
 #[derive(Debug)]
 pub struct ToolContext {
+    caller: Caller,
     place: Place,
     footprint: Footprint,
     store: Arc<dyn Store>,
@@ -142,15 +187,41 @@ pub struct ToolContext {
     meter: Meter,
 }
 
+/// Whose call it is, and what it is called.
+#[derive(Debug, Clone)]
+pub struct Caller {
+    pub execution: ExecutionId,
+    pub principal: Principal,
+    pub mode: SandboxMode,
+    pub started_at: Timestamp,
+    pub progress: Progress,
+    /// Given for this call alone, and recorded nowhere.
+    pub credential: Option<Arc<Credential>>,
+}
+
 impl ToolContext {
     pub(crate) fn new(
+        caller: Caller,
         place: Place,
         footprint: Footprint,
-        store: Arc<dyn Store>,
         snapshot: Arc<Snapshot>,
         meter: Meter,
     ) -> Self {
-        ToolContext { place, footprint, store, snapshot, staged: Staged::default(), meter }
+        let store = Arc::clone(&place.services().store);
+        ToolContext { caller, place, footprint, store, snapshot, staged: Staged::default(), meter }
+    }
+
+    pub fn caller(&self) -> &Caller {
+        &self.caller
+    }
+
+    pub fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// What the journal has, for tools that tell of it.
+    pub fn journal(&self) -> &Arc<dyn Store> {
+        &self.store
     }
 
     pub(crate) fn meter(&mut self) -> &mut Meter {
@@ -167,6 +238,19 @@ impl ToolContext {
         self.meter.check()
     }
 
+    /// How long the call may still take.
+    pub fn time_left_ms(&self) -> u64 {
+        self.meter.time_left_ms()
+    }
+
+    /// A file without a name, for what is too long to hold in memory.
+    pub fn scratch_file(&self) -> Result<std::fs::File, Failure> {
+        countersign_sandbox::unnamed_file(&self.place.services().staging).map_err(|error| {
+            Failure::resource("DISK_FULL", format!("there is no room for a file: {error}"))
+                .hint("free some space and call again")
+        })
+    }
+
     /// To be called before holding on to that much memory.
     pub fn charge_memory(&mut self, bytes: u64) -> Result<(), Failure> {
         self.meter.charge_memory(bytes)
@@ -174,7 +258,7 @@ impl ToolContext {
 
     /// Capabilities are checked again where they are used: the footprint is a promise.
     fn permit(&self, capability: Capability, resource: &str) -> Result<(), Failure> {
-        let granted = |need: &Need| need.capability == capability && need.resource == resource;
+        let granted = |need: &Need| need.capability == capability && need.covers(resource);
         if self.footprint.needs.iter().any(granted) {
             return Ok(());
         }
@@ -203,11 +287,26 @@ impl ToolContext {
         let root = self.permit_path(Capability::FilesystemRead, path)?;
         let bytes = match self.staged.files.get(path) {
             Some(staged) => staged.as_ref().map(|new| new.bytes.clone()),
-            None => root.read(path, self.meter.max_file_size())?.map(|content| content.bytes),
+            // Read already when the transaction began; the commit fails if it is not the same then.
+            None => match self.snapshot.files.get(path) {
+                Some(before) => before.as_ref().map(|content| content.bytes.clone()),
+                None => root.read(path, self.meter.max_file_size())?.map(|content| content.bytes),
+            },
         };
         let bytes = bytes.ok_or_else(|| not_found(path))?;
         self.meter.charge_memory(bytes.len() as u64)?;
         self.meter.note_read(bytes.len() as u64);
+        Ok(bytes)
+    }
+
+    /// The first bytes of a file, at most so many.
+    pub fn read_start(&mut self, path: &RelPath, most: u64) -> Result<Vec<u8>, Failure> {
+        let root = Arc::clone(self.permit_path(Capability::FilesystemRead, path)?);
+        let mut bytes = Vec::new();
+        let read = root.content(path)?.0.take(most).read_to_end(&mut bytes);
+        read.map_err(|error| Failure::execution("IO_ERROR", error.to_string()))?;
+        self.meter.note_read(bytes.len() as u64);
+        self.meter.check()?;
         Ok(bytes)
     }
 
@@ -230,6 +329,16 @@ impl ToolContext {
     }
 
     pub fn write_file(&mut self, path: &RelPath, bytes: Vec<u8>) -> Result<Image, Failure> {
+        self.write_file_with(path, bytes, None)
+    }
+
+    /// The same with permissions of its own.
+    pub fn write_file_with(
+        &mut self,
+        path: &RelPath,
+        bytes: Vec<u8>,
+        mode: Option<u32>,
+    ) -> Result<Image, Failure> {
         self.permit_path(Capability::FilesystemWrite, path)?;
         self.permit_change(self.snapshot.files.contains_key(path), path.as_str())?;
         let size = bytes.len() as u64;
@@ -238,7 +347,8 @@ impl ToolContext {
         }
         self.meter.charge_memory(size)?;
         self.stage_directories(path, size)?;
-        let mode = self.before(path).map_or_else(new_file_mode, |image| image.mode);
+        let mode = mode.or_else(|| self.before(path).map(|image| image.mode));
+        let mode = mode.unwrap_or_else(new_file_mode);
         let image = Image { digest: Digest::of(&bytes), size, mode };
         self.meter.note_written(size);
         self.staged.files.insert(path.clone(), Some(NewFile { bytes, image }));

@@ -241,7 +241,7 @@ fn an_expired_grant_and_a_cancellation_end_a_running_program() {
     let cancel = Cancel::default();
     let run = |cancel: Cancel| {
         let mut command = bench.command("test.program", &json!({}));
-        command.cancel = cancel;
+        command.given.cancel = cancel;
         let host = host.clone();
         thread::spawn(move || host.call(command).unwrap())
     };

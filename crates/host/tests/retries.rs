@@ -168,7 +168,7 @@ fn a_call_cancelled_in_the_pause_does_not_run_again() {
     let flag = cancel.clone();
     let host = meddling(&bench, 0, move || flag.cancel());
     let mut command = bench.command("test.flaky", &json!({"fails": 1}));
-    command.cancel = cancel;
+    command.given.cancel = cancel;
     let outcome = host.call(command).unwrap();
     assert_eq!(ending(&outcome), (RolledBack, ExecutionError, "CANCELLED"));
     assert_eq!(key(&host, "flaky"), None);

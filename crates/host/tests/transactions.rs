@@ -77,7 +77,7 @@ fn a_cancelled_call_ends() {
     let host = bench.host();
     let cancel = Cancel::default();
     let mut command = bench.command("test.sleep", &json!({"ms": 600_000}));
-    command.cancel = cancel.clone();
+    command.given.cancel = cancel.clone();
     let outcome = thread::scope(|scope| {
         let running = scope.spawn(|| host.call(command).unwrap());
         wait_until("the call runs", || {
@@ -90,7 +90,7 @@ fn a_cancelled_call_ends() {
 
     // One that was cancelled before it began does not begin.
     let mut command = bench.command("state.put", &json!({"key": "k", "value": 1}));
-    command.cancel = cancel;
+    command.given.cancel = cancel;
     let outcome = host.call(command).unwrap();
     assert_eq!(ending(&outcome), (RolledBack, ExecutionError, "CANCELLED"));
     let expected = ["declared", "validated", "authorized", "aborted", "rolledBack"];

@@ -1,10 +1,13 @@
 //! Content-addressed files: named by their digest, written once, checked on every read.
 
+mod unused;
+
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use countersign_model::Digest;
 use countersign_model::digest::Hasher;
@@ -13,6 +16,8 @@ use rustix::fs::{FlockOperation, flock};
 use uuid::Uuid;
 
 use crate::error::JournalError;
+
+pub use self::unused::{Kept, Removed};
 
 /// Up to so many files of a batch are synced each by itself.
 const ONE_BY_ONE: usize = 16;
@@ -36,26 +41,32 @@ impl Blobs {
         self.root.join(shard).join(rest)
     }
 
+    /// Whether something stands under a digest; only reading tells whether it is whole.
+    pub fn holds(&self, digest: &Digest) -> bool {
+        self.path(digest).is_file()
+    }
+
     /// Keeps `bytes`; when this returns they are on disk under their digest.
     pub fn put(&self, bytes: &[u8]) -> Result<Digest, JournalError> {
         let digest = Digest::of(bytes);
         let path = self.path(&digest);
-        match self.get(&digest) {
+        let _writing = self.lock(FlockOperation::LockShared)?;
+        match self.get(&digest).and_then(|_| Ok(touch(&path)?)) {
             // Whoever wrote it may not have come to sync its name yet.
-            Ok(_) => sync_dir(path.parent().unwrap_or(&self.root))?,
+            Ok(()) => sync_dir(path.parent().unwrap_or(&self.root))?,
             // Absent or damaged: written, or mended.
             Err(_) => self.write(&path, bytes)?,
         }
         Ok(digest)
     }
 
+    /// For whoever holds a share of the lock.
     fn write(&self, path: &Path, bytes: &[u8]) -> Result<(), JournalError> {
         let shard = path.parent().unwrap_or(&self.root);
         // Synced each time: whoever made the shard may have died before it could.
         fs::create_dir_all(shard)?;
         sync_dir(&self.root)?;
         // Written aside and renamed: a blob is whole or absent.
-        let _writing = self.lock(FlockOperation::LockShared)?;
         let temporary = self.unnamed();
         let written = write_synced(&temporary, bytes).and_then(|()| fs::rename(&temporary, path));
         if written.is_err() {
@@ -211,6 +222,11 @@ fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o400).open(path)?;
     file.write_all(bytes)?;
     file.sync_all()
+}
+
+/// Somebody is about to name it: it must not look as if nobody had needed it for long.
+fn touch(path: &Path) -> io::Result<()> {
+    File::open(path)?.set_modified(SystemTime::now())
 }
 
 fn sync_dir(path: &Path) -> io::Result<()> {

@@ -6,10 +6,13 @@
 //! checked.
 
 use countersign_model::event::{Fact, GrantEvent};
-use countersign_model::{Digest, ExecutionId, PolicyEvent, Timestamp};
+use countersign_model::{
+    ArtifactEvent, Digest, ExecutionId, PolicyEvent, Timestamp, WorkspaceEvent,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::error::JournalError;
+use crate::mark::Mark;
 use crate::merkle::leaf_hash;
 
 /// No entry is longer, so that a verifier can bound what it reads. Payloads are kept outside.
@@ -47,7 +50,9 @@ pub(crate) enum Subject {
     /// A principal or a key.
     People(Box<Fact>),
     Policy(PolicyEvent),
-    Call(ExecutionId),
+    Workspace(WorkspaceEvent),
+    Artifact(ArtifactEvent),
+    Call(ExecutionId, Option<Box<Mark>>),
 }
 
 /// More than everything around a fact takes.
@@ -67,7 +72,11 @@ impl EncodedFact {
             Fact::Grant(event) => Subject::Grant(event),
             Fact::Principal(_) | Fact::Key(_) => Subject::People(Box::new(fact)),
             Fact::Policy(event) => Subject::Policy(event),
-            Fact::Call(call) => Subject::Call(call.execution),
+            Fact::Workspace(event) => Subject::Workspace(event),
+            Fact::Artifact(event) => Subject::Artifact(event),
+            Fact::Call(call) => {
+                Subject::Call(call.execution, Mark::of(time, &call.event).map(Box::new))
+            }
         };
         let encoded = EncodedFact { time, json, subject };
         if !is_plain {
@@ -79,12 +88,19 @@ impl EncodedFact {
     }
 
     pub(crate) fn is_about(&self, execution: ExecutionId) -> bool {
-        matches!(self.subject, Subject::Call(call) if call == execution)
+        matches!(self.subject, Subject::Call(call, _) if call == execution)
     }
 
     /// Whether the tables may yet find that it cannot be.
     pub(crate) fn may_be_refused(&self) -> bool {
-        matches!(self.subject, Subject::Grant(_) | Subject::People(_))
+        match &self.subject {
+            Subject::Home | Subject::Policy(_) => false,
+            Subject::Grant(_)
+            | Subject::People(_)
+            | Subject::Workspace(_)
+            | Subject::Artifact(_) => true,
+            Subject::Call(_, mark) => matches!(mark.as_deref(), Some(Mark::Once(_))),
+        }
     }
 
     /// Canonical JSON sorts its keys, and `fact` comes first: what is left is putting the rest

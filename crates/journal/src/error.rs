@@ -43,6 +43,10 @@ pub enum Conflict {
     Waiting { principal: Principal, most: u32 },
     #[error("state key `{0}` was changed by another call")]
     Key(String),
+    #[error("execution {0} does or did the same")]
+    Done(ExecutionId),
+    #[error("something was recorded")]
+    Grown,
     #[error("`{resource}` is being published by execution {by}")]
     Claimed { resource: String, by: ExecutionId },
     #[error("{0}")]

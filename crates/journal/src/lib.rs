@@ -14,6 +14,7 @@ pub mod entry;
 pub mod error;
 pub mod export;
 pub mod keys;
+mod mark;
 pub mod merkle;
 pub mod presence;
 pub mod receipt;
@@ -27,6 +28,6 @@ pub use entry::Entry;
 pub use error::{AppendError, Conflict, JournalError};
 pub use sqlite::SqliteStore;
 pub use store::{
-    Appended, Batch, CallFilter, Expect, GrantRow, Guard, Head, KeyChange, People, Store,
-    StoredEntry,
+    Appended, ArtifactFilter, Batch, CallFilter, Expect, GrantRow, Guard, Head, KeyChange, People,
+    Store, StoredEntry,
 };

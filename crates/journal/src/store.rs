@@ -10,8 +10,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use countersign_model::event::Fact;
 use countersign_model::record::CallSummary;
 use countersign_model::{
-    Digest, ExecutionId, Failure, Grant, GrantId, KeyBook, Lifecycle, PolicyAdopted, Principal,
-    Timestamp, ToolId,
+    ArtifactId, ArtifactRecord, Digest, ExecutionId, Failure, Grant, GrantId, KeyBook, Lifecycle,
+    PolicyAdopted, Principal, RunId, Timestamp, ToolId, Workspace,
 };
 
 use crate::entry::Entry;
@@ -59,6 +59,10 @@ pub enum Expect {
         principal: Principal,
         most: u32,
     },
+    /// No other call does or did the same.
+    FirstOf(Digest),
+    /// Nobody has recorded anything since the journal had so many entries.
+    SizeIs(u64),
     KeyIs {
         key: String,
         digest: Option<Digest>,
@@ -139,6 +143,17 @@ pub struct CallFilter {
     pub limit: Option<u64>,
     /// Only calls that have not ended.
     pub open: bool,
+    /// Only calls of this run.
+    pub run: Option<RunId>,
+}
+
+/// Which artifacts to list, newest first.
+#[derive(Debug, Clone, Default)]
+pub struct ArtifactFilter {
+    pub run: Option<RunId>,
+    pub name: Option<String>,
+    pub producer: Option<ExecutionId>,
+    pub limit: Option<u64>,
 }
 
 pub trait Store: Send + Sync + fmt::Debug {
@@ -182,6 +197,22 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// Every policy set that has decided here, oldest first.
     fn policies(&self) -> Result<Vec<PolicyAdopted>, JournalError>;
     fn has_policy(&self, digest: &Digest) -> Result<bool, JournalError>;
+
+    fn workspaces(&self) -> Result<Vec<Workspace>, JournalError>;
+    /// The calls of a run, oldest first.
+    fn run_calls(&self, run: &RunId) -> Result<Vec<ExecutionId>, JournalError>;
+    /// The first of them, which is found as quickly however many there are.
+    fn first_call(&self, run: &RunId) -> Result<Option<ExecutionId>, JournalError>;
+    fn artifact(&self, id: &ArtifactId) -> Result<Option<ArtifactRecord>, JournalError>;
+    fn visit_artifacts(
+        &self,
+        filter: &ArtifactFilter,
+        visitor: &mut dyn FnMut(ArtifactRecord) -> Result<(), JournalError>,
+    ) -> Result<(), JournalError>;
+    /// The calls that were given an artifact.
+    fn consumers(&self, id: &ArtifactId) -> Result<Vec<ExecutionId>, JournalError>;
+    /// The call that did the same, or is about to.
+    fn keyed(&self, key: &Digest) -> Result<Option<ExecutionId>, JournalError>;
 
     /// A small value that the facts of a call pin by digest, checked against it.
     fn payload(

@@ -6,7 +6,9 @@ use std::collections::{HashMap, HashSet};
 
 use countersign_model::event::{CallFact, Fact, GrantEvent, HomeEvent};
 use countersign_model::state::next;
-use countersign_model::{CallState, Digest, ExecutionId, GrantId, KeyBook};
+use countersign_model::{
+    CallState, Digest, ExecutionId, GrantId, KeyBook, WorkspaceEvent, WorkspaceId,
+};
 use serde::Serialize;
 
 use crate::checkpoint::{Checkpoint, CheckpointError, VerifierKey};
@@ -98,6 +100,7 @@ struct Story {
     ended: HashSet<ExecutionId>,
     grants: HashSet<GrantId>,
     people: KeyBook,
+    workspaces: HashSet<WorkspaceId>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -255,6 +258,9 @@ impl Verifier {
             Fact::Principal(_) | Fact::Key(_) => self.story.people.take_in(&entry.fact),
             // Any set may be taken up at any time, and by two hosts at once.
             Fact::Policy(_) => Ok(()),
+            Fact::Workspace(event) => self.story.workspace(event),
+            // What was let go of was made before; records of it may be older than the range.
+            Fact::Artifact(_) => Ok(()),
             Fact::Call(call) => self.story.call(call),
         };
         told.map_err(|why| Fault::Impossible { seq: entry.seq, why })
@@ -326,6 +332,21 @@ impl Story {
             self.open.insert(id, state);
         }
         Ok(())
+    }
+
+    fn workspace(&mut self, event: &WorkspaceEvent) -> Result<(), String> {
+        let (id, possible, why) = match event {
+            WorkspaceEvent::Added { workspace } => {
+                (&workspace.id, self.workspaces.insert(workspace.id.clone()), "was added already")
+            }
+            WorkspaceEvent::Reset { workspace, .. } => {
+                (workspace, self.workspaces.contains(workspace), "was never added")
+            }
+            WorkspaceEvent::Removed { workspace, .. } => {
+                (workspace, self.workspaces.remove(workspace), "was never added")
+            }
+        };
+        possible.then_some(()).ok_or_else(|| format!("workspace {id} {why}"))
     }
 
     /// Two processes may revoke one grant at the same time; nobody can issue one twice.

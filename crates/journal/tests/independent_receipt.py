@@ -87,7 +87,7 @@ def pinned(events):
 def subjects(execution, events, last):
     yield "execution/" + execution, hashlib.sha256(last).hexdigest()
     for name, data in events:
-        if name == "committed":
+        if name in ("committed", "replayed"):
             yield "output", data["output"]["digest"]
             for artifact in data.get("artifacts", []):
                 yield "artifact/" + artifact["name"], artifact["digest"]

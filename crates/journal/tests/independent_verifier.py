@@ -194,7 +194,7 @@ def root_from_path(leaf, index, size, path):
 class Story:
     def __init__(self, key):
         self.key, self.calls, self.grants = key, {}, set()
-        self.principals, self.keys = set(), {}
+        self.principals, self.keys, self.workspaces = set(), {}, set()
 
     def tell(self, seq, fact):
         (kind, what), = fact.items()
@@ -219,6 +219,14 @@ class Story:
             self.tell_key(event, data)
         elif kind == "policy":
             need(list(what) == ["adopted"], "an unknown fact")
+        elif kind == "workspace":
+            (event, data), = what.items()
+            need(event in ("added", "reset", "removed"), "an unknown fact")
+            name = data["workspace"]["id"] if event == "added" else data["workspace"]
+            need((event == "added") != (name in self.workspaces), "an impossible workspace")
+            (self.workspaces.discard if event == "removed" else self.workspaces.add)(name)
+        elif kind == "artifact":
+            need(list(what) == ["collected"], "an unknown fact")
         else:
             need(kind == "call", "an unknown fact")
             (event, data), = what["event"].items()
@@ -255,6 +263,7 @@ class Story:
             ("validated", "denied"): "ended",
             ("validated", "authorized"): "authorized",
             ("authorized", "started"): "executing",
+            ("authorized", "replayed"): "ended",
             ("authorized", "aborted"): "aborted",
             ("executing", "committed"): "committed",
             ("executing", "aborted"): "aborted",

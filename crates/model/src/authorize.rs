@@ -38,6 +38,14 @@ impl Need {
     pub fn every(capability: Capability, pattern: impl Into<String>) -> Self {
         Need { capability, resource: pattern.into(), every: true }
     }
+
+    /// Whether a resource is part of what is needed.
+    pub fn covers(&self, resource: &str) -> bool {
+        match self.every {
+            false => self.resource == resource,
+            true => Scope::parse([&self.resource]).is_ok_and(|scope| scope.contains(resource)),
+        }
+    }
 }
 
 /// What a grant is held against.

@@ -34,7 +34,9 @@ pub struct Image {
 #[serde(deny_unknown_fields)]
 pub struct Artifact {
     pub digest: Digest,
-    /// Its path beneath `/out`.
+    #[serde(default, rename = "mediaType", skip_serializing_if = "Option::is_none")]
+    pub media_type: Option<String>,
+    /// Its path beneath `/out`, or as a built-in tool calls it.
     pub name: String,
     pub size: u64,
 }
@@ -80,6 +82,14 @@ pub enum Effect {
         before: String,
         path: String,
     },
+    /// A branch of a repository points to another commit.
+    RefMoved {
+        after: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        before: Option<String>,
+        reference: String,
+        repository: String,
+    },
     StatePut {
         after: Digest,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -109,7 +119,12 @@ impl Effect {
         )
     }
 
-    /// What changed: a path or a key.
+    /// Whether it is a file, link or directory beneath the root.
+    pub fn is_file(&self) -> bool {
+        self.needs_publishing() && !matches!(self, Effect::RefMoved { .. })
+    }
+
+    /// What changed: a path, a reference or a key.
     pub fn target(&self) -> &str {
         match self {
             Effect::DirectoryChanged { path, .. }
@@ -119,6 +134,7 @@ impl Effect {
             | Effect::LinkDeleted { path, .. }
             | Effect::FileWritten { path, .. }
             | Effect::FileDeleted { path, .. } => path,
+            Effect::RefMoved { reference, .. } => reference,
             Effect::StatePut { key, .. } | Effect::StateDeleted { key, .. } => key,
         }
     }
@@ -132,6 +148,8 @@ impl Effect {
 pub struct StateImage {
     pub files: Vec<(String, Option<Image>)>,
     pub keys: Vec<(String, Option<Digest>)>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub links: Vec<(String, Option<String>)>,
     /// Everything beneath the root, for a call that may change any of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workspace: Option<Digest>,

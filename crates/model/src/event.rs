@@ -22,6 +22,7 @@ use crate::people::{KeyEvent, PrincipalEvent};
 use crate::principal::Principal;
 use crate::time::Timestamp;
 use crate::verdict::Verdict;
+use crate::work::{ArtifactEvent, Consumed, Work, WorkspaceEvent};
 
 /// One fact about one subject. Each journal entry holds exactly one.
 #[expect(clippy::large_enum_variant, reason = "almost every fact is about a call")]
@@ -33,6 +34,8 @@ pub enum Fact {
     Principal(PrincipalEvent),
     Key(KeyEvent),
     Policy(PolicyEvent),
+    Workspace(WorkspaceEvent),
+    Artifact(ArtifactEvent),
     Call(CallFact),
 }
 
@@ -99,6 +102,8 @@ pub enum CallEvent {
     /// Whoever asked does not want it any more.
     Withdrawn(Withdrawn),
     Authorized(Authorized),
+    /// The same was done before, and well: this is what came of it.
+    Replayed(Replayed),
     Denied(Denied),
     Started(Started),
     Committed(Committed),
@@ -119,6 +124,7 @@ impl CallEvent {
             | CallEvent::Refused(_)
             | CallEvent::Withdrawn(_)
             | CallEvent::Authorized(_)
+            | CallEvent::Replayed(_)
             | CallEvent::Started(_)
             | CallEvent::Committed(_)
             | CallEvent::Completed(_) => true,
@@ -137,6 +143,9 @@ pub struct Declared {
     /// On whose behalf the principal asks, nearest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub chain: Vec<Principal>,
+    /// Artifacts that its input names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub consumes: Vec<Consumed>,
     pub declaration: Digest,
     /// Digest of a program's own files, which are pinned like its declaration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -151,6 +160,9 @@ pub struct Declared {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub toolset: Option<String>,
     pub version: Version,
+    /// On what it works, if it belongs to a run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub work: Option<Work>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
@@ -223,7 +235,13 @@ pub struct Started {
     /// Hosts that the program can reach: what it does there cannot be undone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<String>,
+    /// What makes it the same as another call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<Digest>,
     pub limits: ResourceLimits,
+    /// It must not be done twice: no other call may start under the same key.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub once: bool,
     /// Every set-up operation of the sandbox, as canonical JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<Payload>,
@@ -233,7 +251,7 @@ pub struct Started {
     pub writes: WriteSet,
 }
 
-/// Files (relative to the root) and keys that a call may change, or all of the workspace.
+/// Files and links (relative to the root) and keys that a call may change, or all of the workspace.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct WriteSet {
@@ -241,6 +259,8 @@ pub struct WriteSet {
     pub files: Vec<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub keys: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub links: Vec<String>,
     /// Everything beneath the root.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub workspace: bool,
@@ -302,6 +322,16 @@ pub struct Committed {
     /// What a command said that is no JSON output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stdout: Option<Payload>,
+}
+
+/// What an earlier call under the same key left; nothing ran.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Replayed {
+    pub key: Digest,
+    /// The call that did it.
+    pub of: ExecutionId,
+    pub output: Payload,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -406,6 +436,16 @@ mod tests {
                 tool: "file.read".parse().unwrap(),
                 toolset: Some("é".to_owned()),
                 version: Version::new(1, 2, 3),
+                consumes: vec![Consumed {
+                    artifact: crate::work::ArtifactId::of(id.parse().unwrap(), "a"),
+                    digest,
+                }],
+                work: Some(Work {
+                    base: "b".to_owned(),
+                    run: "r".parse().unwrap(),
+                    tree: "t".to_owned(),
+                    workspace: "w".parse().unwrap(),
+                }),
             }),
             CallEvent::Validated {},
             CallEvent::Asked(Asked {
@@ -440,6 +480,7 @@ mod tests {
                     }],
                 }),
             }),
+            CallEvent::Replayed(Replayed { key: digest, of: id.parse().unwrap(), output: payload }),
             CallEvent::Started(Started {
                 attempt: 1,
                 backend: Some("linux/1".to_owned()),
@@ -475,11 +516,19 @@ mod tests {
                 writes: WriteSet {
                     files: vec![path.clone()],
                     keys: vec![key.clone()],
+                    links: vec![path.clone()],
                     workspace: true,
                 },
+                key: Some(digest),
+                once: true,
             }),
             CallEvent::Committed(Committed {
-                artifacts: vec![Artifact { digest, name: path.clone(), size: 5 }],
+                artifacts: vec![Artifact {
+                    digest,
+                    media_type: Some(path.clone()),
+                    name: path.clone(),
+                    size: 5,
+                }],
                 connections: vec![Connection {
                     address: Some("192.0.2.1".to_owned()),
                     denied: Some("é".to_owned()),

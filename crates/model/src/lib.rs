@@ -38,6 +38,7 @@ pub mod state;
 pub mod time;
 pub mod token;
 pub mod verdict;
+pub mod work;
 
 pub use adoption::{PolicyAdopted, PolicyEvent};
 pub use approval::{Answer, Consent, Subject};
@@ -69,3 +70,7 @@ pub use state::{CallState, IllegalEvent, Lifecycle};
 pub use time::Timestamp;
 pub use token::Token;
 pub use verdict::{Decision, Question, Reason, RuleEffect, Verdict};
+pub use work::{
+    ArtifactEvent, ArtifactId, ArtifactRecord, Consumed, RunId, Work, Workspace, WorkspaceEvent,
+    WorkspaceId,
+};

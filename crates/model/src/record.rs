@@ -15,6 +15,7 @@ use crate::id::{ExecutionId, HostId, ToolId};
 use crate::principal::Principal;
 use crate::state::{CallState, IllegalEvent, Lifecycle, next};
 use crate::time::Timestamp;
+use crate::work::Work;
 
 /// The line that lists, filters and statistics work from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -27,6 +28,15 @@ pub struct CallSummary {
     pub principal: Principal,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub root: Option<String>,
+    /// The run that it belongs to, and on what it works.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub work: Option<Work>,
+    /// What makes it the same as another call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<Digest>,
+    /// The earlier call whose result this one gave.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replayed: Option<ExecutionId>,
     /// What people are or were asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<ApprovalSummary>,
@@ -104,6 +114,9 @@ impl CallRecord {
                 declaration: declared.declaration,
                 principal: declared.principal.clone(),
                 root: declared.root.clone(),
+                work: declared.work.clone(),
+                key: None,
+                replayed: None,
                 approval: None,
                 state: Lifecycle::Declared,
                 terminal: false,
@@ -223,7 +236,16 @@ impl CallSummary {
                 self.capabilities.clone_from(&authorized.capabilities);
                 self.error = None;
             }
-            CallEvent::Started(started) => self.host = Some(started.host),
+            CallEvent::Started(started) => {
+                self.host = Some(started.host);
+                self.key = started.key;
+            }
+            CallEvent::Replayed(replayed) => {
+                self.key = Some(replayed.key);
+                self.output = Some(replayed.output);
+                self.replayed = Some(replayed.of);
+                self.end(at, None);
+            }
             CallEvent::Committed(committed) => self.output = Some(committed.output),
             CallEvent::Completed(completed) => {
                 self.usage = completed.usage;

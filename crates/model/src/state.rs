@@ -218,6 +218,7 @@ pub fn next(state: Option<CallState>, event: &CallEvent) -> Result<CallState, Il
         (S::Authorized { attempt }, E::Started(started)) if started.attempt == attempt => {
             S::Executing { attempt, running: started.into(), committed: None }
         }
+        (S::Authorized { .. }, E::Replayed(_)) => S::Completed,
         (S::Authorized { attempt }, E::Aborted { .. }) => S::Aborted { attempt, running: None },
 
         (S::Executing { attempt, running, committed: None }, E::Committed(committed)) => {
@@ -286,6 +287,7 @@ impl CallEvent {
             CallEvent::Refused(_) => "refused",
             CallEvent::Withdrawn(_) => "withdrawn",
             CallEvent::Authorized(_) => "authorized",
+            CallEvent::Replayed(_) => "replayed",
             CallEvent::Denied(_) => "denied",
             CallEvent::Started(_) => "started",
             CallEvent::Committed(_) => "committed",
@@ -308,7 +310,7 @@ impl CallEvent {
             }
             CallEvent::Started(_) => Lifecycle::Executing,
             CallEvent::Committed(_) | CallEvent::Asked(_) | CallEvent::Approved(_) => return None,
-            CallEvent::Completed(_) => Lifecycle::Completed,
+            CallEvent::Completed(_) | CallEvent::Replayed(_) => Lifecycle::Completed,
             CallEvent::Aborted { .. } => Lifecycle::Aborted,
             CallEvent::RolledBack(_) => Lifecycle::RolledBack,
         })

@@ -46,6 +46,8 @@ fn declared() -> CallEvent {
         principal: "agent:x".parse().unwrap(),
         input: Payload::of(b"input"),
         root: Some("/srv".to_owned()),
+        consumes: Vec::new(),
+        work: None,
     })
 }
 
@@ -113,6 +115,8 @@ fn started(attempt: u32) -> CallEvent {
         },
         writes: WriteSet { files: vec!["f".to_owned()], ..WriteSet::default() },
         before: Digest::of(b"before"),
+        key: None,
+        once: false,
     })
 }
 

@@ -79,7 +79,7 @@ impl Captured {
 }
 
 /// A file that vanishes with its last descriptor, even when this process is killed.
-fn unnamed_file(directory: &Path) -> io::Result<File> {
+pub fn unnamed_file(directory: &Path) -> io::Result<File> {
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
     if let Ok(file) = rustix::fs::open(directory, flags, Mode::RUSR | Mode::WUSR) {
         return Ok(File::from(file));

@@ -121,6 +121,9 @@ fn environment(spec: &Spec, network: &Network) -> BTreeMap<String, String> {
 }
 
 fn directory(spec: &Spec) -> String {
+    if let (Some(_), Some(beneath)) = (&spec.workspace, &spec.directory) {
+        return format!("/workspace/{beneath}");
+    }
     text(match (&spec.workspace, &spec.inputs) {
         (Some(_), _) => "/workspace",
         (None, Some(_)) => "/in",

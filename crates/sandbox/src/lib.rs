@@ -16,7 +16,7 @@ pub mod staging;
 pub use backend::{
     Backend, Cleanup, Ended, Ending, Gateway, GatewaySession, Job, Observer, Staged, Stream,
 };
-pub use capture::{Capture, Captured};
+pub use capture::{Capture, Captured, unnamed_file};
 pub use compile::{cannot_hide, compile, program_environment};
 pub use limits::{LimitKind, Limits};
 pub use machine::{Barrier, Cgroup, Machine, Strength};

@@ -20,6 +20,8 @@ pub struct Spec {
     pub inputs: Option<PathBuf>,
     /// Seen as `/workspace`; changes are staged.
     pub workspace: Option<(PathBuf, WorkspaceAccess)>,
+    /// Where in the workspace the program begins, relative to it.
+    pub directory: Option<String>,
     /// Directories of the workspace that the program must not see, relative to it.
     pub hidden: Vec<String>,
     /// Hosts that may be reached, through the egress proxy only.
@@ -44,6 +46,7 @@ impl Spec {
             tool: None,
             inputs: None,
             workspace: None,
+            directory: None,
             hidden: Vec::new(),
             hosts: Vec::new(),
             read_only: Vec::new(),

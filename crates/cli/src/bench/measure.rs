@@ -46,8 +46,21 @@ pub(super) fn cpu_time() -> Duration {
 
 /// Memory in use, or 0 where the system does not say.
 pub(super) fn resident_bytes() -> u64 {
+    status_bytes("VmRSS:")
+}
+
+/// The most memory that was in use since [`reset_peak`], or since the start where that does nothing.
+pub(super) fn peak_bytes() -> u64 {
+    status_bytes("VmHWM:")
+}
+
+pub(super) fn reset_peak() {
+    let _ = std::fs::write("/proc/self/clear_refs", "5");
+}
+
+fn status_bytes(name: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
     let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
     kib.unwrap_or(0) * 1024
 }

@@ -1,5 +1,6 @@
 //! `countersign bench`: speed is measured beside what it depends on, never promised as a bare time.
 
+mod actions;
 mod baseline;
 mod calls;
 mod documents;
@@ -20,6 +21,7 @@ use crate::ui::{DIM, Done, GOOD, Ui, WARN, paint, wrap};
 /// Measure this machine
 #[derive(Debug, Subcommand)]
 pub(crate) enum BenchCommand {
+    Actions(actions::ActionsArgs),
     Calls(calls::CallsArgs),
     Sandbox(sandbox::SandboxArgs),
     Policy(policy::PolicyArgs),
@@ -28,6 +30,7 @@ pub(crate) enum BenchCommand {
 
 pub(crate) fn run(context: &Context, command: BenchCommand) -> Done<Exit> {
     match command {
+        BenchCommand::Actions(args) => actions::run(context, &args),
         BenchCommand::Calls(args) => calls::run(context, &args),
         BenchCommand::Sandbox(args) => sandbox::run(context, &args),
         BenchCommand::Policy(args) => policy::run(context, &args),

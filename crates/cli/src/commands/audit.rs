@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Write};
 use std::ops::Range;
@@ -11,7 +12,9 @@ use countersign_journal::{JournalError, StoredEntry, VerifierKey, export};
 use countersign_model::audit::AuditEvent;
 use countersign_model::event::{CallFact, Fact, GrantEvent};
 use countersign_model::record::CallFold;
-use countersign_model::{Failure, KeyEvent, PolicyEvent, PrincipalEvent};
+use countersign_model::{
+    ArtifactEvent, ExecutionId, Failure, KeyEvent, PolicyEvent, PrincipalEvent, WorkspaceEvent,
+};
 use serde_json::{Value, json};
 
 use super::execution::{FilterArgs, find};
@@ -127,6 +130,10 @@ fn print_event(ui: Ui, event: &AuditEvent) -> Done {
 /// Folds the journal once, from its beginning, and derives one audit event per transition.
 fn visit_events(home: &Home, args: &FilterArgs, each: &mut dyn FnMut(&AuditEvent) -> Done) -> Done {
     let filter = args.filter();
+    let of_run: Option<BTreeSet<ExecutionId>> = match &filter.run {
+        Some(run) => Some(home.store.run_calls(run)?.into_iter().collect()),
+        None => None,
+    };
     let mut progress = Progress::new("reading entries");
     let mut calls = CallFold::default();
     let mut left = filter.limit.unwrap_or(u64::MAX);
@@ -137,6 +144,7 @@ fn visit_events(home: &Home, args: &FilterArgs, each: &mut dyn FnMut(&AuditEvent
         let Fact::Call(fact) = &stored.entry.fact else { return Ok(()) };
         let Some(event) = step(&mut calls, &stored, fact)? else { return Ok(()) };
         let wanted = filter.tool.as_ref().is_none_or(|tool| *tool == event.tool_id)
+            && of_run.as_ref().is_none_or(|calls| calls.contains(&event.execution_id))
             && filter.state.is_none_or(|state| state == event.state)
             && filter.principal.as_ref().is_none_or(|principal| *principal == event.user_id)
             && filter.since.is_none_or(|since| event.timestamp >= since)
@@ -203,6 +211,15 @@ fn subject(fact: &Fact) -> String {
         }
         Fact::Policy(PolicyEvent::Adopted(adopted)) => {
             format!("policy set {}", adopted.policy.digest)
+        }
+        Fact::Workspace(WorkspaceEvent::Added { workspace }) => {
+            format!("workspace {}", workspace.id)
+        }
+        Fact::Workspace(
+            WorkspaceEvent::Reset { workspace, .. } | WorkspaceEvent::Removed { workspace, .. },
+        ) => format!("workspace {workspace}"),
+        Fact::Artifact(ArtifactEvent::Collected { artifacts, .. }) => {
+            format!("{} artifacts", artifacts.len())
         }
         Fact::Call(call) => format!("execution {}", call.execution),
     }

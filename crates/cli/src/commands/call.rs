@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use countersign_host::{CallCommand, Cancel, Host, Outcome};
+use countersign_host::{CallCommand, Cancel, Given, Host, Outcome};
 use countersign_model::record::{ApprovalSummary, CallSummary};
 use countersign_model::{Failure, Principal, SandboxMode, ToolRef};
 use serde_json::{Value, json};
@@ -66,15 +66,14 @@ pub(super) struct What {
 
 impl What {
     pub(super) fn command(self) -> Result<CallCommand, Failure> {
+        let (input, principal) = (read_input(&self.input)?, acting(self.principal)?);
         Ok(CallCommand {
-            tool: self.tool,
-            input: read_input(&self.input)?,
-            principal: acting(self.principal)?,
             chain: self.chain,
             mode: self.mode,
             toolset: self.toolset,
             root: self.root,
-            cancel: Cancel::from_flag(signals::cancelled()),
+            given: Cancel::from_flag(signals::cancelled()).into(),
+            ..CallCommand::new(self.tool, input, principal)
         })
     }
 }
@@ -85,10 +84,10 @@ const MOST_BYTES: u64 = 16 << 20;
 pub(super) fn run(context: &Context, args: CallArgs) -> Done<Exit> {
     let command = args.what.command()?;
     let host = sandbox::open_host(&context.home)?;
-    let cancel = command.cancel.clone();
+    let given = command.given.clone();
     let mut outcome = host.call(command)?;
     if args.wait && is_pending(&outcome) {
-        outcome = wait(context.ui, &host, &outcome, &cancel)?;
+        outcome = wait(context.ui, &host, &outcome, &given)?;
     }
     report(context.ui, &host, &outcome)
 }
@@ -111,13 +110,13 @@ const POLL: Duration = Duration::from_millis(200);
 
 /// Waits until people have answered, or nobody did in time. Whoever stops waiting leaves the call as
 /// it is: it can be resumed.
-pub(super) fn wait(ui: Ui, host: &Host, pending: &Outcome, cancel: &Cancel) -> Done<Outcome> {
+pub(super) fn wait(ui: Ui, host: &Host, pending: &Outcome, given: &Given) -> Done<Outcome> {
     let execution = pending.execution;
     if !ui.json {
         let text = format!("waiting for a human: `countersign approval show {execution}`");
         ui.line(wrap(&paint(DIM, text), 2))?;
     }
-    while !cancel.is_cancelled() {
+    while !given.cancel.is_cancelled() {
         let call = host.home().store.call(execution)?;
         let call = call.ok_or_else(|| Failure::state("JOURNAL_CORRUPT", "the call is gone"))?;
         if call.terminal {
@@ -128,7 +127,7 @@ pub(super) fn wait(ui: Ui, host: &Host, pending: &Outcome, cancel: &Cancel) -> D
         if call.is_waiting() && call.approval.as_ref().is_some_and(is_due) {
             // Anew: tools and configuration may have changed while we waited.
             let fresh = sandbox::open_host(host.home().path())?;
-            match fresh.resume(execution, cancel.clone()) {
+            match fresh.resume(execution, given.clone()) {
                 // Somebody else has taken it up, and we wait for its end.
                 Err(failure) if failure.code == "NOT_WAITING" => {}
                 outcome => return Ok(outcome?),
@@ -160,7 +159,7 @@ fn ended(host: &Host, pending: &Outcome, call: &CallSummary) -> Result<Outcome, 
     })
 }
 
-fn read_input(argument: &str) -> Result<Vec<u8>, Failure> {
+pub(super) fn read_input(argument: &str) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
     let read = match (argument, argument.strip_prefix('@')) {
         ("-", _) => io::stdin().lock().take(MOST_BYTES + 1).read_to_end(&mut bytes),

@@ -6,7 +6,7 @@ use countersign_journal::{CallFilter, JournalError};
 use countersign_model::effect::Payload;
 use countersign_model::event::{CallEvent, Fact};
 use countersign_model::record::CallSummary;
-use countersign_model::{ExecutionId, Failure, Lifecycle, Principal, ToolId};
+use countersign_model::{ExecutionId, Failure, Lifecycle, Principal, RunId, ToolId};
 use countersign_sandbox::Plan;
 use serde_json::{Value, json};
 
@@ -53,6 +53,10 @@ pub(crate) struct FilterArgs {
     #[arg(long, value_name = "TIME")]
     until: Option<When>,
 
+    /// Only calls of this run
+    #[arg(long, value_name = "ID")]
+    run: Option<RunId>,
+
     /// At most so many
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
@@ -69,6 +73,7 @@ impl FilterArgs {
             until: self.until.map(|when| when.before(now)),
             limit: self.limit,
             open: false,
+            run: self.run.clone(),
         }
     }
 }
@@ -124,7 +129,7 @@ fn resume(context: &Context, args: &ResumeArgs) -> Done<Exit> {
     let cancel = Cancel::from_flag(signals::cancelled());
     let mut outcome = host.resume(call.execution, cancel.clone())?;
     if args.wait && is_pending(&outcome) {
-        outcome = wait(context.ui, &host, &outcome, &cancel)?;
+        outcome = wait(context.ui, &host, &outcome, &cancel.into())?;
     }
     report(context.ui, &host, &outcome)
 }
@@ -167,15 +172,20 @@ fn print_row(ui: Ui, call: &CallSummary, wide: bool) -> Done {
         None => String::new(),
     };
     let id = paint(DIM, call.execution);
+    let run = call.work.as_ref().map(|work| format!(" run {} on {}", work.run, work.workspace));
+    let run = run.unwrap_or_default();
     if wide {
         let principal = call.principal.to_string();
         return ui.line(format!(
-            "{state} {tool:<20} {principal:<16} {} {duration:>8} {id}{code}",
+            "{state} {tool:<20} {principal:<16} {} {duration:>8} {id}{code}{run}",
             call.declared_at
         ));
     }
     ui.line(format!("{state} {}{code}", paint(BOLD, tool)))?;
     ui.line(format!("            {}, {}, {duration}", call.principal, call.declared_at))?;
+    if !run.is_empty() {
+        ui.line(format!("           {run}"))?;
+    }
     ui.line(format!("            {id}"))
 }
 

@@ -1,9 +1,13 @@
 //! One file per command: its arguments, whose comments are the help text, and one `run`.
 
+mod action;
 mod approval;
+mod artifact;
 mod audit;
+mod bundle;
 mod call;
 mod completions;
+mod diff;
 mod doctor;
 mod execution;
 mod grant;
@@ -14,11 +18,13 @@ mod principal;
 mod quickstart;
 mod receipt;
 mod recover;
+mod replay;
 mod request;
 mod result;
 mod sandbox;
 mod stats;
 mod tool;
+mod workspace;
 
 use clap::Subcommand;
 use countersign_model::{Failure, Principal, Timestamp};
@@ -35,6 +41,14 @@ pub(crate) enum Command {
     Call(call::CallArgs),
     #[command(subcommand)]
     Tool(tool::ToolCommand),
+    #[command(subcommand)]
+    Workspace(workspace::WorkspaceCommand),
+    #[command(subcommand)]
+    Action(action::ActionCommand),
+    #[command(subcommand)]
+    Artifact(artifact::ArtifactCommand),
+    #[command(subcommand)]
+    Bundle(bundle::BundleCommand),
     #[command(subcommand)]
     Grant(grant::GrantCommand),
     #[command(subcommand)]
@@ -55,6 +69,8 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Result(result::ResultCommand),
     Stats(stats::StatsArgs),
+    Replay(replay::ReplayArgs),
+    Diff(diff::DiffArgs),
     Recover(recover::RecoverArgs),
     #[command(subcommand)]
     Sandbox(sandbox::SandboxCommand),
@@ -71,6 +87,10 @@ impl Command {
             Command::Init(args) => init::run(context, args),
             Command::Call(args) => call::run(context, args),
             Command::Tool(command) => tool::run(context, command),
+            Command::Workspace(command) => workspace::run(context, command),
+            Command::Action(command) => action::run(context, command),
+            Command::Artifact(command) => artifact::run(context, command),
+            Command::Bundle(command) => bundle::run(context, command),
             Command::Grant(command) => grant::run(context, command),
             Command::Principal(command) => principal::run(context, command),
             Command::Key(command) => key::run(context, command),
@@ -82,6 +102,8 @@ impl Command {
             Command::Request(command) => request::run(context, command),
             Command::Result(command) => result::run(context, command),
             Command::Stats(args) => stats::run(context, &args),
+            Command::Replay(args) => replay::run(context, args),
+            Command::Diff(args) => diff::run(context, &args),
             Command::Recover(args) => recover::run(context, &args),
             Command::Sandbox(command) => sandbox::run(context, command),
             Command::Doctor(args) => doctor::run(context, &args),

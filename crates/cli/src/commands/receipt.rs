@@ -3,7 +3,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use countersign_host::{Home, Registry, builtin, receipts};
+use countersign_host::{Home, Registry, receipts};
 use countersign_journal::receipt::{Checked, MAX_RECEIPT, Outcome, Report, verify};
 use countersign_model::{Consent, Failure};
 use serde_json::{Value, json};
@@ -73,7 +73,8 @@ fn create(context: &Context, args: &ReceiptArgs) -> Done {
     let ui = context.ui;
     let home = Home::open(&context.home)?;
     let call = find(&home, args.execution.as_deref().unwrap_or("last"))?;
-    let registry = Registry::load(&home.tools(), &builtin::handlers())?;
+    let handlers = countersign_actions::handlers(&home.config.actions)?;
+    let registry = Registry::load(&home.tools(), &handlers)?;
     let receipt = receipts::create(&home, &registry, call.execution, args.with_content)?;
     let file = match &args.out {
         Some(file) if file.as_os_str() == "-" => {

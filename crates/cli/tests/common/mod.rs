@@ -3,6 +3,8 @@
 
 pub(crate) mod boxes;
 pub(crate) mod desk;
+pub(crate) mod repositories;
+pub(crate) mod terminal;
 pub(crate) mod tools;
 
 use std::fs;

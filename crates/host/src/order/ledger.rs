@@ -96,7 +96,7 @@ impl Host {
 
     /// Runs an order that people approved.
     pub fn run_order(&self, ordered: &Ordered, cancel: Cancel) -> Result<Outcome, Failure> {
-        self.take_up(ordered.call.execution, cancel)
+        self.take_up(ordered.call.execution, cancel.into())
     }
 
     /// Where the next execution of an order would stand, and the one before it.

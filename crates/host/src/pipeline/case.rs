@@ -16,6 +16,7 @@ use crate::refusal::{blocked, forbidden_by_mode, outside_toolset};
 use crate::registry::Tool;
 use crate::root::{Root, control};
 use crate::tool::{Footprint, Place};
+use crate::work::WorkPlace;
 
 /// A call as those see it who decide about it: nothing here reaches the journal.
 #[derive(Clone, Copy)]
@@ -51,8 +52,9 @@ impl Case<'_> {
         self,
         input: Value,
         root: Option<Arc<Root>>,
+        work: Option<Arc<WorkPlace>>,
     ) -> Result<Arc<Asked>, Failure> {
-        let place = Place::new(root);
+        let place = Place::new(root, work, self.host.services());
         let footprint = footprint(&self.tool.implementation, &input, &place)?;
         Ok(Arc::new(Asked { input, place, footprint }))
     }
@@ -126,5 +128,7 @@ fn above_the_mode(facts: &CallFacts, asked: &Asked) -> Option<String> {
     let Footprint { files, directories, .. } = &asked.footprint;
     let paths = files.iter().chain(directories).map(ToString::to_string);
     let path = || control::forbidden(facts.mode, asked.place.shared_root()?, paths);
-    capability.map(|capability| capability.to_string()).or_else(path)
+    let least = asked.footprint.least_mode;
+    let mode = || (facts.mode < least).then(|| format!("what only `{least}` allows"));
+    capability.map(|capability| capability.to_string()).or_else(mode).or_else(path)
 }

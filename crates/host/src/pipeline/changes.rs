@@ -14,7 +14,7 @@ use super::program::ProgramWork;
 use crate::path::RelPath;
 use crate::root::{LARGEST_FILE, Root, too_large};
 use crate::snapshot::Snapshot;
-use crate::tool::Staged;
+use crate::tool::{RefMove, Staged};
 
 /// What one fact of the journal may hold of them; an entry has 16 MiB.
 const MOST_BYTES: usize = 12 << 20;
@@ -28,6 +28,8 @@ pub(super) struct Changes {
     pub(super) effects: Vec<Effect>,
     pub(super) artifacts: Vec<Artifact>,
     pub(super) keys: Vec<KeyChange>,
+    /// Branches that are moved.
+    pub(super) refs: Vec<RefMove>,
     /// Paths that are published, and that nobody else may publish meanwhile.
     pub(super) claims: BTreeSet<RelPath>,
     /// Directories around them, which nobody else may be about to remove.
@@ -56,27 +58,29 @@ fn native_changes(blobs: &Blobs, before: &Snapshot, staged: Staged) -> Result<Ch
     let parents = parents(&effects);
     Ok(Changes {
         effects,
-        artifacts: Vec::new(),
+        artifacts: staged.artifacts,
+        refs: staged.refs,
         keys: staged.keys.into_iter().map(|(key, value)| KeyChange { key, value }).collect(),
-        claims: before.files.keys().cloned().collect(),
+        claims: before.files.keys().chain(before.links.keys()).cloned().collect(),
         unclaimed: staged.directories.into_iter().chain(parents).collect(),
     })
 }
 
 fn keep_contents(blobs: &Blobs, before: &Snapshot, staged: &Staged) -> Result<(), Failure> {
+    let mut batch = blobs.batch();
     for (path, new) in &staged.files {
         if let Some(Some(old)) = before.files.get(path) {
-            blobs.put(&old.bytes)?;
+            batch.put(&mut old.bytes.as_slice())?;
         }
         if let Some(new) = new {
-            blobs.put(&new.bytes)?;
+            batch.put(&mut new.bytes.as_slice())?;
         }
     }
-    Ok(())
+    Ok(batch.finish()?)
 }
 
 /// A file that is written as it already was is no change.
-fn native_effects(before: &Snapshot, staged: &Staged) -> Vec<Effect> {
+pub(crate) fn native_effects(before: &Snapshot, staged: &Staged) -> Vec<Effect> {
     let directories = staged
         .directories
         .iter()
@@ -101,7 +105,21 @@ fn native_effects(before: &Snapshot, staged: &Staged) -> Vec<Effect> {
             (None, None) => None,
         }
     });
-    directories.chain(files).chain(keys).collect()
+    let links = staged.links.iter().filter_map(|(path, new)| {
+        let old = before.links.get(path).cloned().flatten();
+        let path = path.to_string();
+        match (old, new.clone()) {
+            (old, new) if old == new => None,
+            (before, Some(after)) => Some(Effect::LinkWritten { after, before, path }),
+            (Some(before), None) => Some(Effect::LinkDeleted { before, path }),
+            (None, None) => None,
+        }
+    });
+    let refs = staged.refs.iter().cloned().map(|moved| {
+        let RefMove { repository, reference, before, after } = moved;
+        Effect::RefMoved { after, before, reference, repository }
+    });
+    directories.chain(files).chain(links).chain(refs).chain(keys).collect()
 }
 
 fn program_changes(
@@ -228,7 +246,7 @@ fn keep_artifacts(
 ) -> Result<Vec<Artifact>, Failure> {
     let keep = |file: &OutFile| {
         let Payload { digest, size } = keep_staged(out, &file.name, batch)?;
-        Ok(Artifact { digest, name: file.name.clone(), size })
+        Ok(Artifact { digest, media_type: None, name: file.name.clone(), size })
     };
     files.iter().map(keep).collect()
 }

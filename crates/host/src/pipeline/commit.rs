@@ -18,8 +18,9 @@ use crate::approvals::void;
 use crate::clock::Clock;
 use crate::manifest::{Manifest, conflict};
 use crate::path::RelPath;
-use crate::publish::{Patience, lost_root, publish};
+use crate::publish::{Patience, check_refs, lost_root, publish};
 use crate::root::Root;
+use crate::tool::RefMove;
 
 /// The output conforms to the tool's schema.
 #[derive(Debug)]
@@ -155,6 +156,7 @@ fn commit_batch(call: &Call<'_>, open: &Open, changes: Changes) -> Batch {
         && changes.effects.iter().any(Effect::needs_publishing)
     {
         batch.claims = changes.claims.iter().map(|path| root.resource(path)).collect();
+        batch.claims.extend(changes.refs.iter().map(name_of));
         batch.unclaimed = changes.unclaimed.iter().map(|path| root.resource(path)).collect();
         let clock = Arc::clone(&call.host.clock);
         batch.guard = Some(world_unchanged(open, clock, root, changes.effects));
@@ -181,12 +183,18 @@ fn world_unchanged(
     let authorization = open.authorization.clone();
     Guard::new(move || {
         check_expiry(&authorization, clock.now())?;
+        check_refs(&effects)?;
         if let Some(manifest) = &snapshot.workspace {
             return workspace_unchanged(&root, manifest, &effects);
         }
         for parent in &parents(&effects) {
             if !root.has_directory(parent).or_else(replaced)? {
                 return Err(changed(&format!("the directory `{parent}` was removed")));
+            }
+        }
+        for (path, to) in &snapshot.links {
+            if root.link(path).or_else(replaced_link)? != *to {
+                return Err(changed(&format!("the link `{path}` was changed")));
             }
         }
         for (path, content) in &snapshot.files {
@@ -237,6 +245,13 @@ fn replaced(failure: Failure) -> Result<bool, Failure> {
     }
 }
 
+fn replaced_link(failure: Failure) -> Result<Option<String>, Failure> {
+    match failure.code.as_ref() {
+        "NOT_A_LINK" | "LINK_NOT_TEXT" => Ok(Some(String::new())),
+        _ => Err(failure),
+    }
+}
+
 fn changed(what: &str) -> Failure {
     Failure::state("CONFLICT", format!("{what} meanwhile"))
         .hint("nothing was written; call again to work on the new content")
@@ -272,6 +287,11 @@ impl Committed<'_> {
         call.host.leave(execution);
         Ok(Outcome { artifacts, ..call.outcome_of(open, Ok(output)) })
     }
+}
+
+/// What two calls must not both be about to move.
+fn name_of(moved: &RefMove) -> String {
+    format!("{}#{}", moved.repository, moved.reference)
 }
 
 fn unfinished(halt: super::Halt<'_>) -> Failure {

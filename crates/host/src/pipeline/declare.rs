@@ -18,6 +18,7 @@ use crate::recorder::Recorder;
 use crate::registry::{Implementation, Tool};
 use crate::root::Root;
 use crate::tool::{Footprint, Place};
+use crate::work::WorkPlace;
 
 /// The tool exists and its declaration is pinned.
 #[derive(Debug)]
@@ -25,6 +26,7 @@ pub struct Declared<'h> {
     call: Call<'h>,
     input: Result<Value, Failure>,
     root: Option<Result<Arc<Root>, Failure>>,
+    work: Option<Arc<WorkPlace>>,
 }
 
 /// The input conforms to the tool's schema, and what the call will touch is known.
@@ -54,17 +56,23 @@ impl<'h> Declared<'h> {
     ) -> Result<Self, Failure> {
         let input = parse_strict(&command.input, &host.home.config.input.limits());
         let (payload, kept) = input_payload(&command.input, &input)?;
-        let root =
-            command.root.as_ref().map(|path| Root::open(path, host.home.path()).map(Arc::new));
+        let root = match (&command.work, &command.root) {
+            (Some(work), _) => Some(work.root().map(Arc::new)),
+            (None, root) => {
+                root.as_ref().map(|path| Root::open(path, host.home.path()).map(Arc::new))
+            }
+        };
         let policies = host.policies_in_force()?;
         let circumstances = Circumstances {
             chain: command.chain,
+            consumes: command.consumes,
             mode: command.mode,
             principal: command.principal,
             toolset: command.toolset,
         };
         let declared = event::Declared {
             chain: circumstances.chain.clone(),
+            consumes: circumstances.consumes.clone(),
             mode: circumstances.mode,
             toolset: circumstances.toolset.clone(),
             tool: tool.declaration.id.clone(),
@@ -73,6 +81,7 @@ impl<'h> Declared<'h> {
             files: tool.files_digest(),
             principal: circumstances.principal.clone(),
             input: payload,
+            work: command.work.as_ref().map(|place| place.work.clone()),
             root: match (&root, command.root) {
                 (Some(Ok(root)), _) => Some(root.path().to_owned()),
                 (_, asked) => asked.map(|path| path.to_string_lossy().into_owned()),
@@ -80,12 +89,22 @@ impl<'h> Declared<'h> {
         };
         let (store, clock) = (Arc::clone(&host.home.store), Arc::clone(&host.clock));
         let recorder = Recorder::begin(store, clock, execution, declared);
-        let cancel = command.cancel;
-        let mut call = Call { host, tool, recorder, cancel, policies, circumstances, people: None };
+        let CallCommand { given, fresh, work, .. } = command;
+        let mut call = Call {
+            host,
+            tool,
+            recorder,
+            given,
+            fresh,
+            policies,
+            circumstances,
+            people: None,
+            unbegun: None,
+        };
         if let Some(bytes) = kept {
             host.home.keep(&mut call.recorder, payload, bytes)?;
         }
-        Ok(Declared { call, input, root })
+        Ok(Declared { call, input, root, work })
     }
 
     /// Checks the input, all of it, and reports every violation with its place.
@@ -98,7 +117,8 @@ impl<'h> Declared<'h> {
         };
         self.call.note(CallEvent::Validated {})?;
         let root = self.root.transpose();
-        match root.and_then(|root| self.call.case().look_at(input, root)) {
+        let work = self.work;
+        match root.and_then(|root| self.call.case().look_at(input, root, work)) {
             Ok(asked) => Ok(Validated { call: self.call, asked, attempt: 1, approval: None }),
             Err(error) => Err(self.call.end(CallEvent::Failed { error: error.clone() }, error)),
         }
@@ -112,7 +132,7 @@ pub(super) fn check_input(tool: &Tool, input: Value) -> Result<Value, Failure> {
     }
 }
 
-pub(super) fn footprint(
+pub(crate) fn footprint(
     implementation: &Implementation,
     input: &Value,
     place: &Place,

@@ -7,19 +7,22 @@ use countersign_journal::{AppendError, Batch, Conflict, Expect};
 use countersign_model::digest::canonical_json;
 use countersign_model::effect::Payload;
 use countersign_model::event::{self, CallEvent, Connection, Enforcement, Usage};
-use countersign_model::{Authorization, Failure, TransactionId};
+use countersign_model::{Authorization, Failure, TransactionId, WorkspaceAccess};
 use countersign_sandbox::plan::Network;
+use countersign_sandbox::{Backend, Plan, Spec};
 use serde_json::Value;
 
 use super::declare::Asked;
 use super::program::{ProgramWork, Sandbox};
+use super::repeat::{Past, runs_already};
 use super::wait::Agreed;
 use super::{Authorized, Call, Step};
 use crate::approvals::void;
+use crate::backends::unavailable;
 use crate::meter::{cancelled, max_file_size};
 use crate::registry::Implementation;
 use crate::snapshot::Snapshot;
-use crate::tool::{Footprint, NativeTool, Staged};
+use crate::tool::{Footprint, NativeTool, Repeats, Staged};
 
 /// How often a running call looks whether it was cancelled or its grants were revoked.
 pub(super) const WATCH_INTERVAL: Duration = Duration::from_millis(25);
@@ -35,8 +38,16 @@ pub struct Executing<'h> {
 /// What will do the work.
 #[derive(Debug)]
 enum Means {
-    Native(Arc<dyn NativeTool>),
+    /// With the plan of the boxes that it makes, if it runs programs.
+    Native(Arc<dyn NativeTool>, Option<Box<Boxes>>),
     Program(Sandbox),
+}
+
+/// What holds the programs of a built-in tool, whatever they are.
+#[derive(Debug)]
+struct Boxes {
+    plan: Plan,
+    backend: String,
 }
 
 /// An open transaction: everything that commit and rollback need.
@@ -96,7 +107,14 @@ impl<'h> Authorized<'h> {
     /// Opens the transaction: takes the state that a rollback must restore.
     pub fn begin(self) -> Step<'h, Executing<'h>> {
         let Authorized { mut call, asked, attempt, approval, authorization } = self;
-        let (snapshot, means) = match call.prepare(&asked, approval.as_deref()) {
+        let key = call.key_of(&asked);
+        let past = key.map(|key| call.look_back(key)).transpose()?.flatten();
+        let prepared = match past {
+            Some(Past::Done(earlier)) => return Err(call.give(*earlier)),
+            Some(Past::InTheWay(failure)) => Err(failure),
+            None => call.prepare(&asked, approval.as_deref()),
+        };
+        let (snapshot, means) = match prepared {
             Ok((snapshot, means)) => (snapshot, Ok(means)),
             Err(failure) => (Snapshot::default(), Err(failure)),
         };
@@ -109,12 +127,15 @@ impl<'h> Authorized<'h> {
             Err(failure) => return Err(call.abort(open, failure)),
         };
         let host = call.host.announce().map_err(|error| call.broken(error.into()))?;
+        call.unbegun = Some(call.recorder.mark()).filter(|_| means.repeats() == Repeats::Once);
         call.note(CallEvent::Started(event::Started {
             attempt,
             backend: means.backend(),
             transaction: TransactionId::from_uuid(call.host.clock.new_id()),
             host,
-            hosts: means.hosts(),
+            hosts: means.hosts(&open.asked.input),
+            key,
+            once: means.repeats() == Repeats::Once,
             plan,
             limits: call.tool.declaration.resource_limits,
             enforcement: means.enforcement(&open.asked.footprint),
@@ -129,7 +150,9 @@ impl<'h> Authorized<'h> {
 impl Means {
     fn enforcement(&self, footprint: &Footprint) -> Enforcement {
         match self {
-            Means::Native(native) => native_enforcement(&**native, footprint),
+            Means::Native(native, boxes) => {
+                native_enforcement(&**native, boxes.as_deref(), footprint)
+            }
             Means::Program(sandbox) => sandbox_enforcement(sandbox, footprint),
         }
     }
@@ -137,29 +160,41 @@ impl Means {
     /// What will run a program, as `name/version`.
     fn backend(&self) -> Option<String> {
         match self {
-            Means::Native(_) => None,
-            Means::Program(sandbox) => {
-                Some(format!("{}/{}", sandbox.backend.name(), env!("CARGO_PKG_VERSION")))
-            }
+            Means::Native(_, boxes) => boxes.as_ref().map(|boxes| boxes.backend.clone()),
+            Means::Program(sandbox) => Some(named(&*sandbox.backend)),
         }
     }
 
     /// What a program can reach, through the proxy.
-    fn hosts(&self) -> Vec<String> {
+    fn hosts(&self, input: &Value) -> Vec<String> {
         match self {
             Means::Program(Sandbox { plan, .. }) => match &plan.network {
                 Network::None => Vec::new(),
                 Network::Proxy { hosts } => hosts.clone(),
             },
-            Means::Native(_) => Vec::new(),
+            Means::Native(native, _) => native.hosts(input),
+        }
+    }
+
+    fn repeats(&self) -> Repeats {
+        match self {
+            Means::Native(native, _) => native.repeats(),
+            Means::Program(_) => Repeats::Always,
         }
     }
 }
 
 /// What really holds a native tool to its limits.
-fn native_enforcement(native: &dyn NativeTool, footprint: &Footprint) -> Enforcement {
+fn native_enforcement(
+    native: &dyn NativeTool,
+    boxes: Option<&Boxes>,
+    footprint: &Footprint,
+) -> Enforcement {
     let files =
         footprint.needs.iter().any(|need| need.capability.as_str().starts_with("filesystem"));
+    if let Some(Boxes { plan, .. }) = boxes {
+        return plan_enforcement(plan, Some("dropped".to_owned()));
+    }
     Enforcement {
         isolation: 0,
         time: if native.is_prompt() { "checked" } else { "deadline" }.to_owned(),
@@ -171,10 +206,13 @@ fn native_enforcement(native: &dyn NativeTool, footprint: &Footprint) -> Enforce
 
 /// What holds a program to its limits, as the plan of its sandbox says.
 fn sandbox_enforcement(sandbox: &Sandbox, footprint: &Footprint) -> Enforcement {
-    let plan = &sandbox.plan;
+    plan_enforcement(&sandbox.plan, footprint.workspace.map(|_| "staged".to_owned()))
+}
+
+fn plan_enforcement(plan: &Plan, files: Option<String>) -> Enforcement {
     let barrier = |name: &str| plan.enforcement.get(name).cloned();
     Enforcement {
-        files: footprint.workspace.map(|_| "staged".to_owned()),
+        files,
         isolation: plan.isolation,
         memory: barrier("memory").unwrap_or_else(|| "not enforced".to_owned()),
         sandbox: plan.enforcement.clone(),
@@ -187,7 +225,7 @@ impl<'h> Executing<'h> {
     pub fn run(self) -> Step<'h, Executed<'h>> {
         let Executing { call, open, means } = self;
         match means {
-            Means::Native(native) => call.run_native(open, native),
+            Means::Native(native, _) => call.run_native(open, native),
             Means::Program(sandbox) => call.run_program(open, &sandbox),
         }
     }
@@ -202,13 +240,16 @@ impl Call<'_> {
         agreed: Option<&Agreed>,
     ) -> Result<(Snapshot, Means), Failure> {
         // A call may be cancelled before it begins, or in the pause before a retry.
-        if self.cancel.is_cancelled() {
+        if self.given.cancel.is_cancelled() {
             return Err(cancelled());
         }
         let limits = &self.tool.declaration.resource_limits;
         let store = &*self.host.home.store;
         let means = match &self.tool.implementation {
-            Implementation::Native(native) => Means::Native(Arc::clone(native)),
+            Implementation::Native(native) => {
+                let boxes = native.runs_programs().then(|| self.boxes(asked)).transpose()?;
+                Means::Native(Arc::clone(native), boxes.map(Box::new))
+            }
             Implementation::Program(program) => {
                 Means::Program(self.prepare_sandbox(program, asked)?)
             }
@@ -220,6 +261,19 @@ impl Call<'_> {
         }
         self.host.resources.check(limits)?;
         Ok((snapshot, means))
+    }
+
+    /// What would hold any program of the tool: known, and possible, before it starts.
+    fn boxes(&self, asked: &Asked) -> Result<Boxes, Failure> {
+        let backend = self.host.backends.process.clone();
+        let backend = backend.ok_or_else(|| unavailable("the runtime `process`"))?;
+        let root = asked.place.root()?.location().to_owned();
+        let plan = backend.plan(&Spec {
+            workspace: Some((root, WorkspaceAccess::Write)),
+            read_only: self.host.home.config.sandbox.show.clone(),
+            ..Spec::of(vec!["true".to_owned()])
+        })?;
+        Ok(Boxes { plan, backend: named(&*backend) })
     }
 
     /// Keeps the plan of a sandbox beside the facts: it says all that will be done.
@@ -251,17 +305,29 @@ impl Call<'_> {
             return Ok(());
         }
         let grants = authorization.grants.iter().copied().map(Expect::GrantLive);
-        let expect = grants.chain(self.people.map(Expect::PeopleAt)).collect();
+        let first = self.first_of();
+        let expect = grants.chain(self.people.map(Expect::PeopleAt)).chain(first).collect();
         let flushed = self.recorder.flush_with(Batch { expect, ..Batch::default() });
         self.people = None;
+        let unbegun = self.unbegun.take();
+        if let (Err(AppendError::Conflict(_)), Some(mark)) = (&flushed, unbegun) {
+            // It did not begin, so nothing may say that it did: it may be another that did.
+            self.recorder.rewind(mark);
+        }
         flushed.map_err(|error| match error {
             AppendError::Conflict(Conflict::People) => Stopped::Aborted(void(&["who may approve"])),
+            AppendError::Conflict(Conflict::Done(by)) => Stopped::Aborted(runs_already(by)),
             AppendError::Conflict(Conflict::Grant(id)) => {
                 Stopped::Aborted(revoked_failure(&id.to_string()))
             }
             error => Stopped::Broken(error),
         })
     }
+}
+
+/// As `name/version`.
+fn named(backend: &dyn Backend) -> String {
+    format!("{}/{}", backend.name(), env!("CARGO_PKG_VERSION"))
 }
 
 fn revoked_failure(id: &str) -> Failure {

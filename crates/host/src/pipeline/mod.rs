@@ -18,6 +18,7 @@ mod declare;
 mod execute;
 mod native;
 mod program;
+mod repeat;
 mod rollback;
 mod simulate;
 mod wait;
@@ -30,27 +31,33 @@ use countersign_journal::AppendError;
 use countersign_model::effect::{Artifact, Payload};
 use countersign_model::event::{CallEvent, Connection, Retry};
 use countersign_model::record::CallSummary;
-use countersign_model::{Digest, ExecutionId, Failure, Lifecycle, Principal, SandboxMode, ToolRef};
+use countersign_model::{
+    Consumed, Digest, ExecutionId, Failure, Lifecycle, Principal, SandboxMode, ToolRef,
+};
 use countersign_policy::Policies;
+use countersign_repository::Credential;
 use serde_json::Value;
 
 pub use self::authorize::Authorized;
 use self::case::Case;
-pub(crate) use self::changes::effects_of;
+pub(crate) use self::changes::{effects_of, native_effects};
 pub(crate) use self::commit::workspace_unchanged;
 pub use self::commit::{Checked, Committed};
-pub(crate) use self::declare::Asked;
+pub(crate) use self::declare::{Asked, footprint};
 pub use self::declare::{Declared, Validated};
 pub use self::execute::{Executed, Executing};
 use self::execute::{Open, Trace};
+pub(crate) use self::program::read_output;
 pub use self::simulate::{Simulation, Would};
 pub use self::wait::Waiting;
 use crate::facts::Circumstances;
 use crate::host::Host;
 use crate::meter::Cancel;
 use crate::order::ORDER_TOOL;
-use crate::recorder::Recorder;
+use crate::recorder::{self, Recorder};
 use crate::registry::Tool;
+use crate::tool::Progress;
+use crate::work::WorkPlace;
 
 /// What a front door asks for, parsed and nothing more.
 #[derive(Debug, Clone)]
@@ -64,7 +71,28 @@ pub struct CallCommand {
     pub mode: SandboxMode,
     pub toolset: Option<String>,
     pub root: Option<PathBuf>,
+    /// The worktree of a run, in place of a root.
+    pub work: Option<Arc<WorkPlace>>,
+    /// Artifacts that the input names.
+    pub consumes: Vec<Consumed>,
+    /// Do it even if it was done before; not where it must be done once.
+    pub fresh: bool,
+    pub given: Given,
+}
+
+/// What whoever runs a call hands in for this once; nothing of it is recorded.
+#[derive(Debug, Clone, Default)]
+pub struct Given {
     pub cancel: Cancel,
+    /// For what a built-in tool does elsewhere in somebody's name.
+    pub credential: Option<Arc<Credential>>,
+    pub progress: Progress,
+}
+
+impl From<Cancel> for Given {
+    fn from(cancel: Cancel) -> Self {
+        Given { cancel, ..Given::default() }
+    }
 }
 
 impl CallCommand {
@@ -78,7 +106,10 @@ impl CallCommand {
             mode: SandboxMode::default(),
             toolset: None,
             root: None,
-            cancel: Cancel::default(),
+            work: None,
+            consumes: Vec::new(),
+            fresh: false,
+            given: Given::default(),
         }
     }
 }
@@ -102,6 +133,8 @@ pub struct Outcome {
     pub stderr: Option<Payload>,
     /// What a program that failed had written to its standard output.
     pub stdout: Option<Payload>,
+    /// The earlier call whose result this is; nothing ran.
+    pub replayed: Option<ExecutionId>,
 }
 
 /// Where the call's last fact stands in the journal, and a signed checkpoint that covers it.
@@ -131,13 +164,16 @@ pub(crate) struct Call<'h> {
     pub(crate) host: &'h Host,
     pub(crate) tool: Arc<Tool>,
     pub(crate) recorder: Recorder,
-    pub(crate) cancel: Cancel,
+    pub(crate) given: Given,
+    pub(crate) fresh: bool,
     /// Frozen for the life of the call.
     pub(crate) policies: Arc<Policies>,
     pub(crate) circumstances: Circumstances,
     /// As which principals and keys stood when answers of people were checked. Until the fact that
     /// rests on them is written, nothing about them may change.
     pub(crate) people: Option<u64>,
+    /// Where the call stood before it began: somebody else may turn out to do the same.
+    unbegun: Option<recorder::Mark>,
 }
 
 impl Host {
@@ -163,23 +199,23 @@ impl Host {
     }
 
     /// Runs a call that people were asked about, if they agreed; otherwise says what it waits for.
-    pub fn resume(&self, execution: ExecutionId, cancel: Cancel) -> Result<Outcome, Failure> {
+    pub fn resume(
+        &self,
+        execution: ExecutionId,
+        given: impl Into<Given>,
+    ) -> Result<Outcome, Failure> {
         let call = self.home.store.call(execution)?;
         if let Some(call) = call.filter(|call| call.tool.as_str() == ORDER_TOOL) {
             return Err(only_as_a_document(&call));
         }
-        self.take_up(execution, cancel)
+        self.take_up(execution, given.into())
     }
 
     /// The same for any call, orders too.
-    pub(crate) fn take_up(
-        &self,
-        execution: ExecutionId,
-        cancel: Cancel,
-    ) -> Result<Outcome, Failure> {
+    pub(crate) fn take_up(&self, execution: ExecutionId, given: Given) -> Result<Outcome, Failure> {
         self.finish_leftovers();
         let waiting = Waiting::take_up(self, execution)?;
-        self.run_on(waiting.answered(cancel).and_then(Validated::authorize))
+        self.run_on(waiting.answered(given).and_then(Validated::authorize))
     }
 
     fn run_on<'h>(&'h self, mut step: Step<'h, Authorized<'h>>) -> Result<Outcome, Failure> {
@@ -279,6 +315,7 @@ impl Outcome {
             connections: Vec::new(),
             stderr: None,
             stdout: None,
+            replayed: summary.replayed,
         }
     }
 }

@@ -14,7 +14,7 @@ use super::declare::Asked;
 use super::execute::{Executed, Open, Stopped, WATCH_INTERVAL, Work};
 use super::{Call, Halt, Step};
 use crate::meter::{Cancel, Meter, cancelled, timed_out};
-use crate::tool::{NativeTool, Staged, ToolContext};
+use crate::tool::{Caller, NativeTool, Repeats, Staged, ToolContext};
 use crate::workers::{Panicked, panic_text};
 
 /// A native tool reaches nothing outside its staging, so the facts up to EXECUTING may wait this
@@ -38,10 +38,16 @@ impl<'h> Call<'h> {
         let limits = self.tool.declaration.resource_limits;
         let deadline = Instant::now() + Duration::from_millis(limits.max_execution_time);
         let stop = Cancel::default();
+        // What must not be done twice is on record before it is done once.
+        if native.repeats() == Repeats::Once
+            && let Err(stopped) = self.record_running(&open.authorization)
+        {
+            return Err(self.stop(open, stopped));
+        }
         let context = ToolContext::new(
+            self.caller(),
             open.asked.place.clone(),
             open.asked.footprint.clone(),
-            Arc::clone(&self.host.home.store),
             Arc::clone(&open.snapshot),
             Meter::start(limits, deadline, stop.clone()),
         );
@@ -63,6 +69,17 @@ impl<'h> Call<'h> {
             }
             Err(failure) if is_limit(&failure) => Err(self.abort(open, failure)),
             Err(failure) => Err(self.roll_back(open, failure)),
+        }
+    }
+
+    fn caller(&self) -> Caller {
+        Caller {
+            execution: self.recorder.execution(),
+            principal: self.circumstances.principal.clone(),
+            mode: self.circumstances.mode,
+            started_at: self.recorder.now(),
+            progress: self.given.progress.clone(),
+            credential: self.given.credential.clone(),
         }
     }
 
@@ -153,7 +170,7 @@ impl Call<'_> {
             let limit = self.tool.declaration.resource_limits.max_execution_time;
             return Err(Stopped::Aborted(timed_out(limit)));
         }
-        if self.cancel.is_cancelled() {
+        if self.given.cancel.is_cancelled() {
             return Err(Stopped::Aborted(cancelled()));
         }
         self.record_running(authorization)?;

@@ -63,7 +63,7 @@ struct Watch<'a, 'h> {
 
 impl Observer for Watch<'_, '_> {
     fn tick(&mut self) -> Result<(), Failure> {
-        if self.call.cancel.is_cancelled() {
+        if self.call.given.cancel.is_cancelled() {
             return Err(cancelled());
         }
         let now = Instant::now();
@@ -273,7 +273,7 @@ fn bounds(open: &Open, limits: &Limits) -> Bounds {
 }
 
 /// Standard output is one JSON value.
-fn read_output(stdout: &Captured, limits: &Limits) -> Result<Value, Failure> {
+pub(crate) fn read_output(stdout: &Captured, limits: &Limits) -> Result<Value, Failure> {
     if stdout.is_cut() {
         let message = format!(
             "the tool's output has {} bytes, more than {}",

@@ -6,7 +6,12 @@ use countersign_model::retry::{longest_pause_ms, may_retry};
 
 use super::execute::Open;
 use super::{Call, Halt, Step, Validated};
+use crate::registry::Implementation;
 use crate::snapshot::digest_now;
+
+/// Endings after which nobody knows how far a built-in tool came.
+const UNTOLD: [&str; 6] =
+    ["CANCELLED", "GRANT_EXPIRED", "GRANT_REVOKED", "PUSH_UNKNOWN", "TIME_LIMIT", "TOOL_CRASHED"];
 
 impl<'h> Call<'h> {
     /// The host ended the attempt.
@@ -32,8 +37,7 @@ impl<'h> Call<'h> {
             connections: open.trace.connections.clone(),
             stdout: open.trace.stdout,
             stderr: open.trace.stderr,
-            // Every connection is on record, so it is known what was done.
-            unknown: false,
+            unknown: self.may_have_sent(&open, &failure),
         });
         if let Err(halt) = self.note(event).and_then(|()| self.record_rollback(retry)) {
             return halt;
@@ -54,6 +58,15 @@ impl<'h> Call<'h> {
         }
     }
 
+    /// Every connection of a program is on record, so it is known what it did. What a built-in tool
+    /// sends is not: once it began, only its own word tells that nothing went out.
+    fn may_have_sent(&self, open: &Open, failure: &Failure) -> bool {
+        let Implementation::Native(native) = &self.tool.implementation else { return false };
+        self.recorder.summary().host.is_some()
+            && UNTOLD.contains(&failure.code.as_ref())
+            && !native.hosts(&open.asked.input).is_empty()
+    }
+
     /// A call that never started does not say whose it is, and an open call of nobody is recovered
     /// by anyone. Its facts therefore wait for an attempt that starts, or for the end.
     fn record_rollback(&mut self, retry: Option<Retry>) -> Step<'h, ()> {
@@ -69,7 +82,7 @@ impl<'h> Call<'h> {
             && open.attempt <= config.max_retries
             // What was sent cannot be taken back, and would be sent again.
             && !open.trace.reached_out()
-            && !self.cancel.is_cancelled();
+            && !self.given.cancel.is_cancelled();
         wanted.then(|| {
             let attempt = open.attempt + 1;
             let longest = longest_pause_ms(attempt, config.base_delay_ms, config.max_delay_ms);

@@ -13,6 +13,7 @@ use super::declare::check_input;
 use crate::facts::Circumstances;
 use crate::host::Host;
 use crate::root::Root;
+use crate::work::WorkPlace;
 
 /// A call that was only tried.
 #[derive(Debug)]
@@ -49,13 +50,16 @@ impl Host {
         let Some(policies) = policies.or(own.as_deref()) else {
             return Err(Failure::state("INTERNAL", "there are no policies to try"));
         };
-        let CallCommand { chain, mode, principal, toolset, .. } = command;
-        let circumstances = Circumstances { chain, mode, principal, toolset };
+        let CallCommand { chain, consumes, mode, principal, toolset, .. } = command;
+        let circumstances = Circumstances { chain, consumes, mode, principal, toolset };
         let input = parse_strict(&command.input, &self.home.config.input.limits())?;
         let input = check_input(tool, input)?;
-        let root = command.root.map(|path| Root::open(&path, self.home.path()).map(Arc::new));
+        let root = match (&command.work, command.root) {
+            (Some(work), _) => Some(work.root().map(Arc::new)),
+            (None, root) => root.map(|path| Root::open(&path, self.home.path()).map(Arc::new)),
+        };
         let case = Case { host: self, tool, policies, circumstances: &circumstances };
-        self.try_out(case, input, root.transpose()?)
+        self.try_out(case, input, root.transpose()?, command.work)
     }
 
     fn try_out(
@@ -63,8 +67,9 @@ impl Host {
         case: Case<'_>,
         input: Value,
         root: Option<Arc<Root>>,
+        work: Option<Arc<WorkPlace>>,
     ) -> Result<Simulation, Failure> {
-        let asked = case.look_at(input, root)?;
+        let asked = case.look_at(input, root, work)?;
         let (book, now) = (case.book_for(&asked)?, self.clock.now());
         // Asked apart from the decision as well: a simulation shows all three answers.
         let judged = case.judge_by_policy(&asked, now);

@@ -18,12 +18,12 @@ use serde_json::Value;
 
 use super::case::{Case, Decided, Refusal};
 use super::declare::Asked;
-use super::{Call, Halt, Outcome, Receipt, Step, Validated};
+use super::{Call, Given, Halt, Outcome, Receipt, Step, Validated};
 use crate::approvals::{VOID, expired, pending, too_many, void, void_without};
 use crate::facts::Circumstances;
 use crate::host::Host;
 use crate::manifest::Manifest;
-use crate::meter::{Cancel, max_file_size};
+use crate::meter::max_file_size;
 use crate::order::{Order, order_tool};
 use crate::recorder::Recorder;
 use crate::registry::Tool;
@@ -146,7 +146,7 @@ impl<'h> Waiting<'h> {
 
     /// Whether people agreed, in time and to what is still the case. What only the journal knows is
     /// asked first: whether the answer came in time does not depend on what else can be read.
-    pub fn answered(self, cancel: Cancel) -> Step<'h, Validated<'h>> {
+    pub fn answered(self, given: Given) -> Step<'h, Validated<'h>> {
         if self.recorder.now() >= self.question.expires_at {
             let failure = expired(&self.question);
             return Err(self.host.deny(self.recorder, failure));
@@ -155,7 +155,7 @@ impl<'h> Waiting<'h> {
             return Err(self.still_waits());
         }
         match self.find() {
-            Ok(found) => self.agreed(found, cancel),
+            Ok(found) => self.agreed(found, given),
             Err(failure) => Err(self.host.stop(self.recorder, failure)),
         }
     }
@@ -179,19 +179,34 @@ impl<'h> Waiting<'h> {
         let declared = host.declared(execution)?;
         let input = host.input_of(self.recorder.summary())?;
         let tool = host.tool_of(&declared, &input).map_err(gone("the tool"))?;
-        let root = declared.root.as_ref().map(|path| Root::open(path.as_ref(), host.home.path()));
+        let work = declared.work.as_ref().map(|work| host.work_again(work)).transpose();
+        let work = work.map_err(gone("the workspace"))?.map(Arc::new);
+        let root = match &work {
+            Some(work) => Some(work.root()),
+            None => declared.root.as_ref().map(|path| Root::open(path.as_ref(), host.home.path())),
+        };
         let root = root.transpose().map_err(gone("the workspace"))?.map(Arc::new);
         let policies = host.policies_in_force().map_err(gone("the policies"))?;
         let circumstances = declared.into();
         let case = Case { host, tool: &tool, policies: &policies, circumstances: &circumstances };
-        let asked = case.look_at(input, root).map_err(gone("what it would touch"))?;
+        let asked = case.look_at(input, root, work).map_err(gone("what it would touch"))?;
         Ok(Found { tool, policies, circumstances, asked })
     }
 
-    fn agreed(self, found: Found, cancel: Cancel) -> Step<'h, Validated<'h>> {
+    fn agreed(self, found: Found, with: Given) -> Step<'h, Validated<'h>> {
         let Waiting { host, recorder, question, given } = self;
         let Found { tool, policies, circumstances, asked } = found;
-        let call = Call { host, tool, recorder, cancel, policies, circumstances, people: None };
+        let call = Call {
+            host,
+            tool,
+            recorder,
+            given: with,
+            fresh: false,
+            policies,
+            circumstances,
+            people: None,
+            unbegun: None,
+        };
         match call.compare(&asked, &question) {
             Ok(Subject { verdict, workspace, .. }) => {
                 let subject = question.subject.digest;

@@ -26,16 +26,20 @@ pub(crate) fn forbidden(
     paths: impl IntoIterator<Item = String>,
 ) -> Option<String> {
     // The whole path: whoever names the root does not choose what lies around it.
-    let whole = |path: String| format!("{}/{path}", root.path().trim_end_matches('/'));
-    let paths: Vec<String> = paths.into_iter().map(whole).collect();
-    if let Some(path) = paths.iter().find(|path| !mode.allows_change(path)) {
-        return Some(path.clone());
+    let whole = |path: &str| format!("{}/{path}", root.path().trim_end_matches('/'));
+    let paths: Vec<String> = paths.into_iter().collect();
+    if let Some(path) = paths.iter().map(|path| whole(path)).find(|path| !mode.allows_change(path))
+    {
+        return Some(path);
     }
     if mode == SandboxMode::DangerFullAccess || paths.is_empty() {
         return None;
     }
-    let controls = Controls::around(&paths);
-    paths.into_iter().find(|path| !controls.allow(mode, Path::new(path)))
+    let real = |path: &String| root.location().join(path).to_string_lossy().into_owned();
+    let real: Vec<String> = paths.iter().map(real).collect();
+    let controls = Controls::around(&real);
+    let found = real.iter().position(|path| !controls.allow(mode, Path::new(path)))?;
+    paths.get(found).map(|path| whole(path))
 }
 
 /// Directories and files that version control uses, by their real paths.

@@ -65,7 +65,7 @@ impl Root {
         if !inside {
             return Ok(None);
         }
-        let beneath = real.strip_prefix(self.path()).ok().and_then(Path::to_str);
+        let beneath = real.strip_prefix(self.location()).ok().and_then(Path::to_str);
         let beneath = beneath.and_then(|path| RelPath::parse(path).ok());
         beneath.map(Some).ok_or_else(|| in_home().hint(SEEN))
     }
@@ -91,7 +91,7 @@ impl Root {
 
     /// Whether the root's name still leads to it: programs are shown it by name.
     pub(crate) fn is_in_place(&self) -> bool {
-        let named = fs::statat(CWD, self.path(), AtFlags::SYMLINK_NOFOLLOW);
+        let named = fs::statat(CWD, self.location(), AtFlags::SYMLINK_NOFOLLOW);
         let held = fs::fstat(&self.directory);
         matches!((named, held), (Ok(a), Ok(b)) if identity(&a) == identity(&b))
     }
@@ -117,6 +117,21 @@ impl Root {
             }
             Kind::Whiteout | Kind::Other => Standing::Other,
         })
+    }
+
+    /// Where a link leads; `None` if nothing stands there.
+    pub(crate) fn link(&self, path: &RelPath) -> Result<Option<String>, Failure> {
+        match self.standing(path)? {
+            Standing::Nothing => Ok(None),
+            Standing::Link(target) => String::from_utf8(target).map(Some).map_err(|_| {
+                let message = format!("the link `{path}` leads to a name that is not UTF-8");
+                Failure::execution("LINK_NOT_TEXT", message)
+            }),
+            _ => {
+                let message = format!("`{path}` is not a symbolic link");
+                Err(Failure::execution("NOT_A_LINK", message))
+            }
+        }
     }
 
     /// The marks by which a change is noticed; `None` if there is nothing.

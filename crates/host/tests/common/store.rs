@@ -6,12 +6,14 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use countersign_journal::{
-    AppendError, Appended, Batch, CallFilter, GrantRow, Head, JournalError, People, SqliteStore,
-    Store, StoredEntry,
+    AppendError, Appended, ArtifactFilter, Batch, CallFilter, GrantRow, Head, JournalError, People,
+    SqliteStore, Store, StoredEntry,
 };
 use countersign_model::event::Fact;
 use countersign_model::record::CallSummary;
-use countersign_model::{Digest, ExecutionId, PolicyAdopted};
+use countersign_model::{
+    ArtifactId, ArtifactRecord, Digest, ExecutionId, PolicyAdopted, RunId, Workspace,
+};
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Mishap {
@@ -218,6 +220,38 @@ impl Store for TestStore {
 
     fn has_policy(&self, digest: &Digest) -> Result<bool, JournalError> {
         self.inner.has_policy(digest)
+    }
+
+    fn workspaces(&self) -> Result<Vec<Workspace>, JournalError> {
+        self.inner.workspaces()
+    }
+
+    fn first_call(&self, run: &RunId) -> Result<Option<ExecutionId>, JournalError> {
+        self.inner.first_call(run)
+    }
+
+    fn run_calls(&self, run: &RunId) -> Result<Vec<ExecutionId>, JournalError> {
+        self.inner.run_calls(run)
+    }
+
+    fn artifact(&self, id: &ArtifactId) -> Result<Option<ArtifactRecord>, JournalError> {
+        self.inner.artifact(id)
+    }
+
+    fn visit_artifacts(
+        &self,
+        filter: &ArtifactFilter,
+        visitor: &mut dyn FnMut(ArtifactRecord) -> Result<(), JournalError>,
+    ) -> Result<(), JournalError> {
+        self.inner.visit_artifacts(filter, visitor)
+    }
+
+    fn consumers(&self, id: &ArtifactId) -> Result<Vec<ExecutionId>, JournalError> {
+        self.inner.consumers(id)
+    }
+
+    fn keyed(&self, key: &Digest) -> Result<Option<ExecutionId>, JournalError> {
+        self.inner.keyed(key)
     }
 
     fn payload(

@@ -9,9 +9,7 @@ use super::MAX_RECEIPT;
 use super::basis::Needs;
 use super::dsse::{Bytes, Envelope};
 use super::pins::{Pin, pins};
-use super::statement::{
-    Claims, Included, Predicate, Proven, Statement, Subject, committed, event_of,
-};
+use super::statement::{Claims, Included, Predicate, Proven, Statement, Subject, event_of, left};
 use crate::checkpoint::NoteSigner;
 use crate::entry::Entry;
 use crate::error::JournalError;
@@ -32,7 +30,7 @@ pub fn create(
     let call = fold(execution, &entries)?.ok_or_else(|| unknown(execution))?;
     let last = entries.last().map(|stored| stored.bytes.clone()).unwrap_or_default();
     let events: Vec<_> = events(execution, &entries).collect();
-    let subjects = Subject::all(&call, &last, committed(events.iter().copied()));
+    let subjects = Subject::all(&call, &last, left(events.iter().copied()));
     let (home, basis) = basis(store, &head, &events)?;
     let predicate = Predicate {
         basis,

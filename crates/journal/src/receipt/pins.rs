@@ -93,6 +93,7 @@ fn pins_of(event: &CallEvent) -> Vec<Pin> {
             let output = Pin::new(Role::Output, &committed.output);
             pin(Role::Stderr, &committed.stderr).into_iter().chain([output]).collect()
         }
+        CallEvent::Replayed(replayed) => vec![Pin::new(Role::Output, &replayed.output)],
         CallEvent::RolledBack(RolledBack { stdout, stderr, .. }) => {
             let said = [pin(Role::Stdout, stdout), pin(Role::Stderr, stderr)];
             said.into_iter().flatten().collect()

@@ -1,5 +1,6 @@
 //! What the envelope holds: an in-toto statement whose predicate is ours.
 
+use countersign_model::effect::{Artifact, Payload};
 use countersign_model::event::{CallEvent, Committed, Fact};
 use countersign_model::record::CallRecord;
 use countersign_model::{Digest, ExecutionId, HomeId, Lifecycle, Principal, ToolId};
@@ -52,12 +53,12 @@ impl Subject {
     }
 
     /// The execution, by its last entry; what it gave back; what it left behind.
-    pub(super) fn all(call: &CallRecord, last: &[u8], committed: Option<&Committed>) -> Vec<Self> {
+    pub(super) fn all(call: &CallRecord, last: &[u8], left: Option<Left<'_>>) -> Vec<Self> {
         let execution = format!("execution/{}", call.summary.execution);
         let mut subjects = vec![Subject::new(execution, Digest::of(last))];
-        if let Some(committed) = committed {
-            subjects.push(Subject::new("output", committed.output.digest));
-            subjects.extend(committed.artifacts.iter().map(|artifact| {
+        if let Some(left) = left {
+            subjects.push(Subject::new("output", left.output.digest));
+            subjects.extend(left.artifacts.iter().map(|artifact| {
                 Subject::new(format!("artifact/{}", artifact.name), artifact.digest)
             }));
         }
@@ -133,11 +134,20 @@ pub(super) fn event_of(entry: &Entry, execution: ExecutionId) -> Option<&CallEve
     }
 }
 
-pub(super) fn committed<'a>(
-    events: impl IntoIterator<Item = &'a CallEvent>,
-) -> Option<&'a Committed> {
+/// What a call gave back and left behind.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Left<'a> {
+    pub(super) output: Payload,
+    pub(super) artifacts: &'a [Artifact],
+}
+
+/// A call that gave an earlier one's result left nothing of its own.
+pub(super) fn left<'a>(events: impl IntoIterator<Item = &'a CallEvent>) -> Option<Left<'a>> {
     events.into_iter().find_map(|event| match event {
-        CallEvent::Committed(committed) => Some(committed),
+        CallEvent::Committed(Committed { output, artifacts, .. }) => {
+            Some(Left { output: *output, artifacts })
+        }
+        CallEvent::Replayed(replayed) => Some(Left { output: replayed.output, artifacts: &[] }),
         _ => None,
     })
 }

@@ -103,7 +103,11 @@ impl<'a> Story<'a> {
                 }
                 self.remark_late_revocation(entry);
             }
-            Fact::Home(_) | Fact::Call(_) | Fact::Policy(_) => {}
+            Fact::Home(_)
+            | Fact::Call(_)
+            | Fact::Policy(_)
+            | Fact::Workspace(_)
+            | Fact::Artifact(_) => {}
         }
     }
 

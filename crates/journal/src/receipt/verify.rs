@@ -12,7 +12,7 @@ use super::dsse::{Envelope, Unsigned};
 use super::pins::{Pin, Values, pins};
 use super::proofs::Entries;
 use super::report::{Check, Report};
-use super::statement::{Claims, Included, Statement, Subject, committed, event_of};
+use super::statement::{Claims, Included, Statement, Subject, event_of, left};
 use super::story::Story;
 use crate::checkpoint::VerifierKey;
 use crate::entry::Entry;
@@ -179,7 +179,7 @@ impl Verification<'_> {
     fn subjects(&mut self, call: Option<&CallRecord>, events: &[&CallEvent]) {
         let last = self.statement.predicate.entries.last();
         let (Some(call), Some(last)) = (call, last) else { return };
-        let found = Subject::all(call, &last.entry.0, committed(events.iter().copied()));
+        let found = Subject::all(call, &last.entry.0, left(events.iter().copied()));
         if found != self.statement.subject {
             let message = "the statement's subjects are not what the facts name";
             self.report.problem(Check::Subjects, "SUBJECT_MISMATCH", None, message);
@@ -198,7 +198,7 @@ struct Home {
 }
 
 fn is_one_output(events: &[&CallEvent]) -> bool {
-    let committed = committed(events.iter().copied()).map(|committed| committed.output);
+    let committed = left(events.iter().copied()).map(|left| left.output);
     events.iter().all(|event| match event {
         CallEvent::Completed(completed) => Some(completed.output) == committed,
         _ => true,

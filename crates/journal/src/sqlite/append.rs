@@ -10,7 +10,7 @@ use super::prepared::{Prepared, PreparedCall};
 use super::queue::Job;
 use super::rows::{self, HeadRow};
 use super::trust::Trusted;
-use super::{people, policies};
+use super::{people, policies, work};
 use crate::checkpoint::{Checkpoint, NoteSigner};
 use crate::entry::{EncodedFact, Subject};
 use crate::error::{AppendError, Conflict, JournalError};
@@ -198,6 +198,16 @@ impl<'c> Writer<'c> {
                     );
                 }
             }
+            Expect::FirstOf(key) => {
+                if let Some(by) = work::keyed(self.transaction, key)? {
+                    return Err(Conflict::Done(by).into());
+                }
+            }
+            Expect::SizeIs(size) => {
+                if self.tip.frontier.size() != *size {
+                    return Err(Conflict::Grown.into());
+                }
+            }
             Expect::KeyIs { key, digest } => {
                 if rows::key_digest(self.transaction, key)? != *digest {
                     return Err(Conflict::Key(key.clone()).into());
@@ -224,7 +234,9 @@ impl<'c> Writer<'c> {
             Subject::Grant(event) => self.put_grant(event),
             Subject::People(fact) => self.put_people(fact, seq + 1),
             Subject::Policy(event) => policies::put(self.transaction, seq, event),
-            _ => Ok(()),
+            Subject::Workspace(event) => work::put_workspace(self.transaction, event),
+            Subject::Artifact(event) => work::put_artifact_event(self.transaction, event),
+            Subject::Home | Subject::Call(..) => Ok(()),
         }
     }
 
@@ -286,7 +298,8 @@ impl<'c> Writer<'c> {
         let new: Vec<_> =
             facts.filter(|(_, fact)| fact.is_about(call.execution)).map(|(seq, _)| seq).collect();
         // A call that begins with this batch has nothing to add to.
-        let mut entries = match new.len() as u64 == u64::from(call.events) {
+        let new_call = new.len() as u64 == u64::from(call.events);
+        let mut entries = match new_call {
             true => Vec::new(),
             false => rows::call_seqs(self.transaction, call.execution)?,
         };
@@ -305,6 +318,16 @@ impl<'c> Writer<'c> {
             rows::encode_seqs(&entries),
             json,
         ])?;
+        if new_call {
+            work::put_call(self.transaction, call)?;
+        }
+        for (seq, fact) in (first..).zip(&batch.facts) {
+            if let Subject::Call(about, Some(mark)) = &fact.subject
+                && *about == call.execution
+            {
+                work::put_mark(self.transaction, seq, call, mark)?;
+            }
+        }
         self.put_values(id, batch)
     }
 

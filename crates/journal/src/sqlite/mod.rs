@@ -10,6 +10,7 @@ mod schema;
 #[cfg(test)]
 mod tests;
 mod trust;
+mod work;
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -17,7 +18,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use countersign_model::record::CallSummary;
-use countersign_model::{Digest, ExecutionId, PolicyAdopted, Timestamp};
+use countersign_model::{
+    ArtifactId, ArtifactRecord, Digest, ExecutionId, PolicyAdopted, RunId, Timestamp, Workspace,
+};
 use rusqlite::{Connection, OptionalExtension, Row, Rows, params_from_iter};
 
 use self::append::{NODE_STRIDE, commit_group};
@@ -27,7 +30,9 @@ use self::trust::Trusted;
 use crate::checkpoint::NoteSigner;
 use crate::error::{AppendError, JournalError};
 use crate::merkle::{self, NodeSource, node_hash};
-use crate::store::{Appended, Batch, CallFilter, GrantRow, Head, People, Store, StoredEntry};
+use crate::store::{
+    Appended, ArtifactFilter, Batch, CallFilter, GrantRow, Head, People, Store, StoredEntry,
+};
 
 /// How many entries are fetched at a time when a range is walked.
 const PAGE: u64 = 1024;
@@ -311,6 +316,38 @@ impl Store for SqliteStore {
         self.read(|connection| policies::has(connection, digest))
     }
 
+    fn workspaces(&self) -> Result<Vec<Workspace>, JournalError> {
+        self.read(work::workspaces)
+    }
+
+    fn run_calls(&self, run: &RunId) -> Result<Vec<ExecutionId>, JournalError> {
+        self.read(|connection| work::run_calls(connection, run))
+    }
+
+    fn first_call(&self, run: &RunId) -> Result<Option<ExecutionId>, JournalError> {
+        self.read(|connection| work::first_call(connection, run))
+    }
+
+    fn artifact(&self, id: &ArtifactId) -> Result<Option<ArtifactRecord>, JournalError> {
+        self.read(|connection| work::artifact(connection, id))
+    }
+
+    fn visit_artifacts(
+        &self,
+        filter: &ArtifactFilter,
+        visitor: &mut dyn FnMut(ArtifactRecord) -> Result<(), JournalError>,
+    ) -> Result<(), JournalError> {
+        self.read(|connection| work::visit_artifacts(connection, filter, visitor))
+    }
+
+    fn consumers(&self, id: &ArtifactId) -> Result<Vec<ExecutionId>, JournalError> {
+        self.read(|connection| work::consumers(connection, id))
+    }
+
+    fn keyed(&self, key: &Digest) -> Result<Option<ExecutionId>, JournalError> {
+        self.read(|connection| work::keyed(connection, key))
+    }
+
     fn payload(
         &self,
         execution: ExecutionId,
@@ -380,6 +417,8 @@ fn calls_query(filter: &CallFilter) -> (String, Vec<String>) {
     add("tool = ?", filter.tool.as_ref().map(ToString::to_string));
     add("state = ?", filter.state.map(|state| state.to_string()));
     add("principal = ?", filter.principal.as_ref().map(ToString::to_string));
+    let run = filter.run.as_ref().map(ToString::to_string);
+    add("id IN (SELECT call FROM run_calls WHERE run = ?)", run);
     let millis = |at: Timestamp| at.as_millis().to_string();
     add("declared_at >= CAST(? AS INTEGER)", filter.since.map(millis));
     add("declared_at < CAST(? AS INTEGER)", filter.until.map(millis));

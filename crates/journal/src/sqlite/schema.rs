@@ -12,11 +12,13 @@ use crate::error::JournalError;
 const APPLICATION_ID: i32 = 0x4353_474e;
 /// Readers of the same major version understand each other; a minor version only adds.
 const MAJOR: i32 = 1;
-const MINOR: i32 = 3;
+const MINOR: i32 = 4;
 /// The minor version that brought principals and keys.
 const PEOPLE: i32 = 1;
 /// The minor version that brought the policy sets.
 const POLICIES: i32 = 2;
+/// The minor version that brought workspaces, runs and artifacts.
+const WORK: i32 = 4;
 
 /// How long to wait for another process to finish its commit.
 const BUSY: Duration =
@@ -57,7 +59,8 @@ CREATE TABLE claims (resource TEXT PRIMARY KEY, call BLOB NOT NULL) WITHOUT ROWI
 ///
 /// `principals`, `key_records` and `policies` are caches of the journal; `versions` says when the
 /// first two changed. `calls_waiting` (minor version 3) counts what waits for people, by who asked;
-/// only writers use it.
+/// only writers use it. The others (minor version 4) follow workspaces, runs, artifacts and what was
+/// done before under the same key.
 const ADDED: &str = "
 CREATE TABLE IF NOT EXISTS versions (name TEXT PRIMARY KEY, version INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS principals (name TEXT PRIMARY KEY, body BLOB NOT NULL) WITHOUT ROWID;
@@ -66,6 +69,17 @@ CREATE TABLE IF NOT EXISTS policies (digest BLOB PRIMARY KEY, seq INTEGER NOT NU
     body BLOB NOT NULL) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS calls_waiting ON calls (principal)
     WHERE terminal = 0 AND state = 'VALIDATED';
+CREATE TABLE IF NOT EXISTS workspaces (id TEXT PRIMARY KEY, body BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS run_calls (run TEXT NOT NULL, call BLOB NOT NULL,
+    PRIMARY KEY (run, call)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS artifacts (id TEXT PRIMARY KEY, seq INTEGER NOT NULL, run TEXT,
+    name TEXT NOT NULL, call BLOB NOT NULL, body BLOB NOT NULL) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS artifacts_by_run ON artifacts (run, name, seq);
+CREATE INDEX IF NOT EXISTS artifacts_by_call ON artifacts (call);
+CREATE INDEX IF NOT EXISTS artifacts_by_time ON artifacts (seq);
+CREATE TABLE IF NOT EXISTS consumers (artifact TEXT NOT NULL, call BLOB NOT NULL,
+    PRIMARY KEY (artifact, call)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS keyed (key BLOB PRIMARY KEY, call BLOB NOT NULL) WITHOUT ROWID;
 ";
 
 pub(crate) fn create(path: &Path) -> Result<Connection, JournalError> {
@@ -113,6 +127,11 @@ pub(super) fn has_people(connection: &Connection) -> Result<bool, JournalError> 
 /// Likewise for the policy sets.
 pub(super) fn has_policies(connection: &Connection) -> Result<bool, JournalError> {
     Ok(minor(connection)? >= POLICIES)
+}
+
+/// Likewise for workspaces, runs and artifacts.
+pub(super) fn has_work(connection: &Connection) -> Result<bool, JournalError> {
+    Ok(minor(connection)? >= WORK)
 }
 
 fn minor(connection: &Connection) -> Result<i32, JournalError> {

@@ -164,6 +164,8 @@ pub(crate) fn declared() -> CallEvent {
         principal: "agent:x".parse().unwrap(),
         input: Payload::of(b"{}"),
         root: Some("/srv/app".into()),
+        consumes: Vec::new(),
+        work: None,
     })
 }
 
@@ -203,6 +205,8 @@ fn started(n: u64) -> CallEvent {
         },
         writes: WriteSet::default(),
         before: Digest::ZERO,
+        key: None,
+        once: false,
     })
 }
 

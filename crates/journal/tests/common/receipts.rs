@@ -160,7 +160,7 @@ fn running() -> CallEvent {
 
 fn done() -> CallEvent {
     let digest = Digest::of(b"artifact");
-    let artifact = Artifact { digest, name: "report.txt".to_owned(), size: 8 };
+    let artifact = Artifact { digest, media_type: None, name: "report.txt".to_owned(), size: 8 };
     CallEvent::Committed(Committed {
         artifacts: vec![artifact],
         connections: Vec::new(),

@@ -5,9 +5,10 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
 use countersign_host::approvals::Approval;
-use countersign_host::{CallCommand, Cancel, Host};
+use countersign_host::{CallCommand, Host};
 use countersign_model::{Answer, Failure, Token, ToolRef};
 
 use super::super::call;
@@ -26,15 +27,16 @@ pub(super) fn edit(ui: Ui, host: &Host, token: &Token, approval: &Approval) -> D
     let facts = &approval.subject.facts;
     let chain = std::iter::once(editor).chain(facts.chain.iter().cloned()).collect();
     let tool = &facts.tool;
+    let tool = ToolRef { id: tool.id.clone(), version: Some(tool.version.clone()) };
+    let work = approval.call.work.as_ref();
+    let work = work.map(|work| host.open_work(&work.workspace, &work.run)).transpose()?;
     let outcome = host.call(CallCommand {
-        tool: ToolRef { id: tool.id.clone(), version: Some(tool.version.clone()) },
-        input: after.into_bytes(),
-        principal: facts.principal.clone(),
         chain,
+        work: work.map(Arc::new),
         mode: facts.mode,
         toolset: facts.toolset.clone(),
         root: facts.workspace.as_ref().map(PathBuf::from),
-        cancel: Cancel::default(),
+        ..CallCommand::new(tool, after.into_bytes(), facts.principal.clone())
     })?;
     let reason = format!("edited: {} is asked for instead", outcome.execution);
     host.answer(approval.call.execution, token, Answer::No, Some(&reason))?;

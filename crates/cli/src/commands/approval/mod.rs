@@ -240,10 +240,14 @@ fn told(ui: Ui, call: &CallSummary) -> Done {
     ui.line(wrap(&format!("{} execution {execution}", paint(GOOD, "approved:")), 2))?;
     let hint = match call.tool.as_str() {
         ORDER_TOOL => "run it with `countersign request run`, by the id of the document".to_owned(),
-        _ => format!(
-            "whoever waits with --wait goes on now; otherwise run it with `countersign execution \
-             resume {execution}`"
-        ),
+        _ => {
+            let is_action = countersign_actions::by_tool(&call.tool).is_some();
+            let group = if is_action { "action" } else { "execution" };
+            format!(
+                "whoever waits with --wait goes on now; otherwise run it with `countersign \
+                 {group} resume {execution}`"
+            )
+        }
     };
     ui.line(wrap(&format!("{} {hint}", paint(BOLD, "hint:")), 0))
 }

@@ -1,11 +1,10 @@
 //! What a program left beside its output: files from `/out`, and what it said.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use countersign_host::{Clock, Home, SystemClock};
+use countersign_host::Home;
 use countersign_model::effect::Payload;
 use countersign_model::event::{CallEvent, Fact};
 use countersign_model::record::CallSummary;
@@ -14,7 +13,8 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::output_file::{self, unwritable};
-use crate::ui::{DIM, Done, GOOD, Ui, bytes, inert, is_harmful, paint, shown, wrap};
+use crate::save::{Names, safe_path, save};
+use crate::ui::{DIM, Done, GOOD, Ui, bytes, inert, paint, shown, wrap};
 
 /// List what a program left in /out and said on its streams, and save it
 #[derive(Debug, Args)]
@@ -50,7 +50,10 @@ struct Item {
 pub(super) fn run(ui: Ui, home: &Home, call: &CallSummary, args: &ArtifactsArgs) -> Done {
     let items = items(home, call)?;
     if let Some(directory) = &args.save {
-        save(home, call.execution, &items, directory)?;
+        let fill = |aside: &Path| {
+            items.iter().try_for_each(|item| write(home, call.execution, item, aside))
+        };
+        save(directory, fill)?;
     }
     if ui.json {
         let saved = args.save.as_ref().map(|directory| directory.display().to_string());
@@ -107,89 +110,10 @@ fn items(home: &Home, call: &CallSummary) -> Result<Vec<Item>, Failure> {
     Ok(items)
 }
 
-/// A relative path without anything that leads elsewhere or cannot be shown. What the host recorded
-/// has none of it; this does not rely on that.
-fn safe_path(name: &str) -> String {
-    let part = |part: &str| match part {
-        "" | "." | ".." => "_".to_owned(),
-        part => part.chars().map(|c| if is_harmful(c) { '_' } else { c }).collect(),
-    };
-    name.split('/').map(part).collect::<Vec<_>>().join("/")
-}
-
-/// Names that were made safe may have become the same.
-#[derive(Debug, Default)]
-struct Names(BTreeSet<String>);
-
-impl Names {
-    fn free(&mut self, wanted: &str) -> String {
-        let mut name = wanted.to_owned();
-        let mut number = 1_u32;
-        while !self.0.insert(name.clone()) {
-            number += 1;
-            name = format!("{wanted}-{number}");
-        }
-        name
-    }
-}
-
-/// Everything is written aside, into a directory that nobody else knows, and moved into place whole.
-fn save(
-    home: &Home,
-    execution: ExecutionId,
-    items: &[Item],
-    directory: &Path,
-) -> Result<(), Failure> {
-    if fs::symlink_metadata(directory).is_ok()
-        && fs::read_dir(directory).map_or(true, |mut files| files.next().is_some())
-    {
-        let message = format!("{} exists and is no empty directory", directory.display());
-        return Err(Failure::validation("DIRECTORY_IN_USE", message)
-            .hint("name a directory that is new or empty: nothing is overwritten"));
-    }
-    let parent = directory.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let aside = parent
-        .unwrap_or_else(|| Path::new("."))
-        .join(format!(".countersign-new-{}", SystemClock.new_id()));
-    let failed = |error: std::io::Error| unwritable(directory, &error);
-    let written = fs::create_dir(&aside)
-        .map_err(failed)
-        .and_then(|()| items.iter().try_for_each(|item| write(home, execution, item, &aside)))
-        .and_then(|()| fs::rename(&aside, directory).map_err(failed));
-    if written.is_err() {
-        let _ = fs::remove_dir_all(&aside);
-    }
-    written
-}
-
 fn write(home: &Home, execution: ExecutionId, item: &Item, aside: &Path) -> Result<(), Failure> {
     let path = aside.join(&item.file);
     if let Some(parent) = path.parent() {
         fs::create_dir_all(parent).map_err(|error| unwritable(&path, &error))?;
     }
     output_file::write(&path, |out| home.copy_payload(execution, &item.payload, out))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_lead_nowhere_and_stay_apart() {
-        for (name, safe) in [
-            ("a/b c.txt", "a/b c.txt"),
-            ("../../etc/passwd", "_/_/etc/passwd"),
-            ("/etc/passwd", "_/etc/passwd"),
-            ("a//./b/", "a/_/_/b/_"),
-            ("a\n\u{1b}[2J\u{202e}b", "a__[2J_b"),
-            ("", "_"),
-        ] {
-            assert_eq!(safe_path(name), safe);
-        }
-        let mut names = Names::default();
-        assert_eq!(
-            ["a", "a", "a-2", "a"].map(|name| names.free(name)),
-            ["a", "a-2", "a-2-2", "a-3"]
-        );
-    }
 }

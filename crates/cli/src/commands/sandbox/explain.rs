@@ -2,7 +2,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{ArgGroup, Args};
 use countersign_host::root::Root;
-use countersign_host::{Home, Registry, builtin};
+use countersign_host::{Home, Registry};
 use countersign_model::{Failure, ToolRef};
 use countersign_sandbox::{Backend, Plan};
 
@@ -54,7 +54,8 @@ pub(super) fn run(context: &Context, args: ExplainArgs) -> Done<Exit> {
 
 fn declared(context: &Context, reference: &ToolRef, root: Option<&Path>) -> Result<Plan, Failure> {
     let home = Home::open(&context.home)?;
-    let registry = Registry::load(&home.tools(), &builtin::handlers())?;
+    let handlers = countersign_actions::handlers(&home.config.actions)?;
+    let registry = Registry::load(&home.tools(), &handlers)?;
     let tool = registry.resolve(reference)?;
     let spec = match root {
         Some(root) => tool.spec_beneath(&Root::open(root, home.path())?, &home)?,

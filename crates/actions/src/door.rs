@@ -1,0 +1,115 @@
+//! From an envelope to a call, and back.
+
+use std::sync::Arc;
+
+use countersign_host::tool::Progress;
+use countersign_host::{CallCommand, Cancel, Given, Host, Outcome};
+use countersign_model::{ExecutionId, Failure, Principal, RunId, ToolRef};
+use countersign_repository::Credential;
+use serde_json::Value;
+
+use crate::catalogue::{Action, by_tool, find};
+use crate::envelope::{ActionRequest, ActionResult};
+use crate::resolve::resolve;
+
+/// Who asks, and how.
+#[derive(Debug, Clone)]
+pub struct Asker {
+    pub principal: Principal,
+    /// On whose behalf, nearest first.
+    pub chain: Vec<Principal>,
+    /// Do it even if it was done before; not where it must be done once.
+    pub fresh: bool,
+    pub cancel: Cancel,
+    pub progress: Progress,
+    /// For what is done elsewhere in somebody's name; recorded nowhere.
+    pub credential: Option<Arc<Credential>>,
+}
+
+impl Asker {
+    pub fn new(principal: Principal) -> Self {
+        Asker {
+            principal,
+            chain: Vec::new(),
+            fresh: false,
+            cancel: Cancel::default(),
+            progress: Progress::default(),
+            credential: None,
+        }
+    }
+}
+
+/// Runs an action from its envelope to its result. `Err` means that the journal failed.
+pub fn run(host: &Host, request: ActionRequest, asker: Asker) -> Result<ActionResult, Failure> {
+    let run_id = request.run_id.clone();
+    let prepared = find(&request.action)
+        .and_then(|action| Ok((action, command(host, action, request, asker)?)));
+    let (action, command) = match prepared {
+        Ok(prepared) => prepared,
+        Err(failure) => return Ok(ActionResult::refused(run_id, failure)),
+    };
+    match host.call(command) {
+        Ok(outcome) => Ok(ActionResult::of(action, run_id, &outcome)),
+        Err(failure) if is_hosts_own(&failure) => Err(failure),
+        Err(failure) => Ok(ActionResult::refused(run_id, failure)),
+    }
+}
+
+/// Runs an action that people were asked about, if they agreed.
+pub fn resume(
+    host: &Host,
+    execution: ExecutionId,
+    given: impl Into<Given>,
+) -> Result<ActionResult, Failure> {
+    let (action, run_id) = called(host, execution)?;
+    let outcome = host.resume(execution, given)?;
+    Ok(ActionResult::of(action, run_id, &outcome))
+}
+
+/// What a call of an action came to, for whoever has followed it to its end.
+pub fn result_of(host: &Host, outcome: &Outcome) -> Result<ActionResult, Failure> {
+    let (action, run_id) = called(host, outcome.execution)?;
+    Ok(ActionResult::of(action, run_id, outcome))
+}
+
+/// Which action a call is of, and of which run.
+fn called(host: &Host, execution: ExecutionId) -> Result<(&'static Action, RunId), Failure> {
+    let call = host.home().store.call(execution)?;
+    let of = call.and_then(|call| Some((by_tool(&call.tool)?, call.work?.run)));
+    of.ok_or_else(|| {
+        let message = format!("execution {execution} is no call of an action");
+        Failure::validation("NOT_AN_ACTION", message)
+            .hint("take it up with `countersign execution resume`")
+    })
+}
+
+/// What says nothing about the action: no answer can be given.
+fn is_hosts_own(failure: &Failure) -> bool {
+    failure.code.starts_with("JOURNAL_")
+}
+
+fn command(
+    host: &Host,
+    action: &Action,
+    request: ActionRequest,
+    asker: Asker,
+) -> Result<CallCommand, Failure> {
+    let ActionRequest { run_id, inputs, context, .. } = request;
+    let (inputs, consumes) = resolve(host, action, &run_id, &context.workspace, inputs)?;
+    let work = host.open_work(&context.workspace, &run_id)?;
+    let mode = context.mode(action);
+    let input = serde_json::to_vec(&Value::Object(inputs))
+        .map_err(|error| Failure::state("INTERNAL", error.to_string()))?;
+    let tool = ToolRef { id: action.tool_id()?, version: None };
+    let Asker { principal, chain, fresh, cancel, progress, credential } = asker;
+    Ok(CallCommand {
+        chain,
+        consumes,
+        mode,
+        toolset: context.toolset,
+        work: Some(Arc::new(work)),
+        fresh,
+        given: Given { cancel, credential, progress },
+        ..CallCommand::new(tool, input, principal)
+    })
+}
