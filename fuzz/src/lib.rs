@@ -162,6 +162,8 @@ fn declared() -> CallEvent {
         principal: "agent:x".parse().unwrap(),
         input: Payload::of(b"{}"),
         root: Some("/srv/app".into()),
+        consumes: Vec::new(),
+        work: None,
     })
 }
 
