@@ -16,14 +16,14 @@ use countersign_host::tool::{Footprint, NativeTool, News, Place, ToolContext};
 use countersign_host::work::WorkPlace;
 use countersign_journal::ArtifactFilter;
 use countersign_model::digest::Hasher;
-use countersign_model::{ArtifactId, ArtifactRecord, Capability, Failure};
+use countersign_model::{ArtifactId, ArtifactRecord, Failure};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use self::archive::Archive;
 pub use self::manifest::{BundledCall, BundledEntry, Manifest, Role};
 pub use self::verify::{Problem, Verified, verify};
-use crate::left::{Left, arguments, with_leash};
+use crate::left::{Left, arguments, reads_workspace, with_leash};
 use crate::summary::tell as tell_run;
 
 /// What the archive is called among the artifacts.
@@ -39,9 +39,7 @@ pub(crate) struct PrepareReviewBundle;
 
 impl NativeTool for PrepareReviewBundle {
     fn footprint(&self, _input: &Value, place: &Place) -> Result<Footprint, Failure> {
-        place.work()?;
-        let needs = vec![place.need_of_all(Capability::FilesystemRead)?];
-        Ok(Footprint { needs, ..Footprint::nothing() })
+        reads_workspace(place)
     }
 
     fn run(&self, input: &Value, context: &mut ToolContext) -> Result<Value, Failure> {

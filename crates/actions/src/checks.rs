@@ -10,7 +10,7 @@ mod run;
 use std::collections::BTreeMap;
 
 use countersign_host::tool::{Footprint, NativeTool, Place, Repeats, ToolContext};
-use countersign_model::{Capability, Failure};
+use countersign_model::Failure;
 use countersign_reports::Outcome;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use self::kinds::{Checker, Lints, Tests};
 use self::log::Log;
 use self::run::{Ran, run_command};
-use crate::left::{Left, arguments};
+use crate::left::{Left, arguments, reads_workspace};
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -77,9 +77,7 @@ macro_rules! check {
             }
 
             fn footprint(&self, _input: &Value, place: &Place) -> Result<Footprint, Failure> {
-                place.work()?;
-                let needs = vec![place.need_of_all(Capability::FilesystemRead)?];
-                Ok(Footprint { needs, ..Footprint::nothing() })
+                reads_workspace(place)
             }
 
             fn run(&self, input: &Value, context: &mut ToolContext) -> Result<Value, Failure> {

@@ -5,7 +5,7 @@ mod diffs;
 use countersign_host::path::RelPath;
 use countersign_host::tool::{Footprint, NativeTool, Place, Repeats, ToolContext};
 use countersign_host::work::WorkPlace;
-use countersign_model::{Capability, Failure};
+use countersign_model::Failure;
 use countersign_pack::{
     Change, ChangeStatus, Commit, ContextPack, Entry, EntryKind, Request, Sources, build,
 };
@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use self::diffs::Diffs;
-use crate::left::{Left, arguments, with_leash};
+use crate::left::{Left, arguments, reads_workspace, with_leash};
 
 /// How many commits a pack tells of unless it is said otherwise.
 const HISTORY: usize = 20;
@@ -33,9 +33,7 @@ impl NativeTool for BuildContextPack {
     }
 
     fn footprint(&self, _input: &Value, place: &Place) -> Result<Footprint, Failure> {
-        place.work()?;
-        let needs = vec![place.need_of_all(Capability::FilesystemRead)?];
-        Ok(Footprint { needs, ..Footprint::nothing() })
+        reads_workspace(place)
     }
 
     fn run(&self, input: &Value, context: &mut ToolContext) -> Result<Value, Failure> {

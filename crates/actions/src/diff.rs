@@ -5,14 +5,14 @@ use std::io::{BufWriter, Read, Seek, SeekFrom, Write};
 
 use countersign_host::tool::{Footprint, NativeTool, Place, Repeats, ToolContext};
 use countersign_host::work::WorkPlace;
+use countersign_model::Failure;
 use countersign_model::effect::Artifact;
-use countersign_model::{Capability, Failure};
 use countersign_patch::report::{HtmlOptions, Report, write_html, write_table};
 use countersign_patch::{Diff, ReadOptions};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::left::{Left, arguments, with_leash};
+use crate::left::{Left, arguments, reads_workspace, with_leash};
 
 #[derive(Debug, Deserialize)]
 struct Arguments {
@@ -29,9 +29,7 @@ impl NativeTool for GenerateDiffReport {
     }
 
     fn footprint(&self, _input: &Value, place: &Place) -> Result<Footprint, Failure> {
-        place.work()?;
-        let needs = vec![place.need_of_all(Capability::FilesystemRead)?];
-        Ok(Footprint { needs, ..Footprint::nothing() })
+        reads_workspace(place)
     }
 
     fn run(&self, input: &Value, context: &mut ToolContext) -> Result<Value, Failure> {

@@ -3,9 +3,9 @@
 use std::io::Read;
 use std::time::Duration;
 
-use countersign_host::tool::ToolContext;
-use countersign_model::Failure;
+use countersign_host::tool::{Footprint, Place, ToolContext};
 use countersign_model::effect::Artifact;
+use countersign_model::{Capability, Failure};
 use countersign_repository::Leash;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -54,6 +54,13 @@ impl Left {
     pub(crate) fn list(self) -> Value {
         Value::Array(self.0)
     }
+}
+
+/// What an action touches that only looks: all of its workspace, and it must have one.
+pub(crate) fn reads_workspace(place: &Place) -> Result<Footprint, Failure> {
+    place.work()?;
+    let needs = vec![place.need_of_all(Capability::FilesystemRead)?];
+    Ok(Footprint { needs, ..Footprint::nothing() })
 }
 
 /// The schema has judged the input: what cannot be read is a contradiction in our own code.

@@ -6,13 +6,13 @@ use std::io::Read;
 use countersign_host::Host;
 use countersign_host::tool::{Footprint, NativeTool, Place, ToolContext};
 use countersign_model::effect::Artifact;
-use countersign_model::{Capability, Digest, Failure};
+use countersign_model::{Digest, Failure};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::door::{Asker, run};
 use crate::envelope::{ActionContext, ActionRequest, ActionResult};
-use crate::left::{Left, arguments};
+use crate::left::{Left, arguments, reads_workspace};
 
 #[derive(Debug, Deserialize)]
 struct Arguments {
@@ -27,9 +27,7 @@ pub(crate) struct PutArtifact;
 
 impl NativeTool for PutArtifact {
     fn footprint(&self, _input: &Value, place: &Place) -> Result<Footprint, Failure> {
-        place.work()?;
-        let needs = vec![place.need_of_all(Capability::FilesystemRead)?];
-        Ok(Footprint { needs, ..Footprint::nothing() })
+        reads_workspace(place)
     }
 
     fn run(&self, input: &Value, context: &mut ToolContext) -> Result<Value, Failure> {

@@ -9,12 +9,12 @@ use countersign_model::effect::Effect;
 use countersign_model::event::{CallEvent, Fact};
 use countersign_model::record::CallSummary;
 use countersign_model::{
-    ArtifactId, Capability, Digest, ExecutionId, Failure, Lifecycle, Principal, RunId, Timestamp,
+    ArtifactId, Digest, ExecutionId, Failure, Lifecycle, Principal, RunId, Timestamp,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::left::Left;
+use crate::left::{Left, reads_workspace};
 
 /// Tools whose calls say nothing about the work.
 const SELF: &str = "action.summarize-run";
@@ -24,9 +24,7 @@ pub(crate) struct SummarizeRun;
 
 impl NativeTool for SummarizeRun {
     fn footprint(&self, _input: &Value, place: &Place) -> Result<Footprint, Failure> {
-        place.work()?;
-        let needs = vec![place.need_of_all(Capability::FilesystemRead)?];
-        Ok(Footprint { needs, ..Footprint::nothing() })
+        reads_workspace(place)
     }
 
     fn run(&self, _input: &Value, context: &mut ToolContext) -> Result<Value, Failure> {

@@ -143,7 +143,8 @@ fn print_run(ui: Ui, standing: &Standing) -> Done {
     };
     let calls = standing.calls;
     ui.line(wrap(&format!("  run {run}: {changes}, {calls} calls"), 4))?;
-    let (base, tree) = (short(&found.base), short(&found.tree));
+    // Whole: a commit of what was reviewed names it.
+    let (base, tree) = (short(&found.base), &found.tree);
     ui.line(wrap(&format!("    from {base}, tree {tree}"), 6))?;
     ui.line(wrap(&paint(DIM, format!("    {}", shown(Path::new(&found.files)))), 6))
 }
