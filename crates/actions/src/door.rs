@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use countersign_host::tool::Progress;
+use countersign_host::work::WorkPlace;
 use countersign_host::{CallCommand, Cancel, Given, Host, Outcome};
-use countersign_model::{ExecutionId, Failure, Principal, RunId, ToolRef};
+use countersign_model::{Consumed, ExecutionId, Failure, Principal, RunId, ToolRef};
 use countersign_repository::Credential;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::catalogue::{Action, by_tool, find};
 use crate::envelope::{ActionRequest, ActionResult};
@@ -40,15 +41,17 @@ impl Asker {
 }
 
 /// Runs an action from its envelope to its result. `Err` means that the journal failed.
+///
+/// An action that exists becomes a call, whatever else is wrong with the request: what was asked
+/// for and refused stands in the journal like what was done.
 pub fn run(host: &Host, request: ActionRequest, asker: Asker) -> Result<ActionResult, Failure> {
     let run_id = request.run_id.clone();
-    let prepared = find(&request.action)
-        .and_then(|action| Ok((action, command(host, action, request, asker)?)));
-    let (action, command) = match prepared {
-        Ok(prepared) => prepared,
+    let action = match find(&request.action) {
+        Ok(action) => action,
         Err(failure) => return Ok(ActionResult::refused(run_id, failure)),
     };
-    match host.call(command) {
+    let called = command(host, action, request, asker).and_then(|command| host.call(command));
+    match called {
         Ok(outcome) => Ok(ActionResult::of(action, run_id, &outcome)),
         Err(failure) if is_hosts_own(&failure) => Err(failure),
         Err(failure) => Ok(ActionResult::refused(run_id, failure)),
@@ -88,28 +91,60 @@ fn is_hosts_own(failure: &Failure) -> bool {
     failure.code.starts_with("JOURNAL_")
 }
 
+/// What the action needs: where it works and what it was given.
+struct Prepared {
+    inputs: Map<String, Value>,
+    consumes: Vec<Consumed>,
+    work: Option<Arc<WorkPlace>>,
+}
+
 fn command(
     host: &Host,
     action: &Action,
     request: ActionRequest,
     asker: Asker,
 ) -> Result<CallCommand, Failure> {
-    let ActionRequest { run_id, inputs, context, .. } = request;
-    let (inputs, consumes) = resolve(host, action, &run_id, &context.workspace, inputs)?;
-    let work = host.open_work(&context.workspace, &run_id)?;
-    let mode = context.mode(action);
-    let input = serde_json::to_vec(&Value::Object(inputs))
-        .map_err(|error| Failure::state("INTERNAL", error.to_string()))?;
     let tool = ToolRef { id: action.tool_id()?, version: None };
     let Asker { principal, chain, fresh, cancel, progress, credential } = asker;
+    let mode = request.context.mode(action);
+    let (prepared, obstacle) = match prepare(host, action, &tool, &request, &principal) {
+        Ok(prepared) => (prepared, None),
+        Err(failure) if is_hosts_own(&failure) => return Err(failure),
+        Err(failure) => (Prepared::nothing(request.inputs), Some(failure)),
+    };
+    let input = serde_json::to_vec(&Value::Object(prepared.inputs))
+        .map_err(|error| Failure::state("INTERNAL", error.to_string()))?;
     Ok(CallCommand {
         chain,
-        consumes,
+        consumes: prepared.consumes,
         mode,
-        toolset: context.toolset,
-        work: Some(Arc::new(work)),
+        toolset: request.context.toolset,
+        work: prepared.work,
         fresh,
+        obstacle,
         given: Given { cancel, credential, progress },
         ..CallCommand::new(tool, input, principal)
     })
+}
+
+/// Laying out a worktree costs time and space, and the answer says what exists: nothing of it is
+/// for those who hold no grant.
+fn prepare(
+    host: &Host,
+    action: &Action,
+    tool: &ToolRef,
+    request: &ActionRequest,
+    principal: &Principal,
+) -> Result<Prepared, Failure> {
+    host.check_holder(tool, principal)?;
+    let ActionRequest { run_id, inputs, context, .. } = request;
+    let (inputs, consumes) = resolve(host, action, run_id, &context.workspace, inputs.clone())?;
+    let work = host.open_work(&context.workspace, run_id)?;
+    Ok(Prepared { inputs, consumes, work: Some(Arc::new(work)) })
+}
+
+impl Prepared {
+    fn nothing(inputs: Map<String, Value>) -> Self {
+        Prepared { inputs, consumes: Vec::new(), work: None }
+    }
 }

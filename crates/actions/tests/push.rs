@@ -114,6 +114,21 @@ fn a_push_waits_for_a_human_and_then_goes_once() {
 }
 
 #[test]
+fn what_was_approved_on_a_worktree_that_is_gone_ends() {
+    let office = Office::new();
+    let asked = office.ask(office.inputs());
+    office.approve(&asked);
+    let worktree = office.bench.dir.path().join("home/state/worktrees/app/run_1");
+    std::fs::remove_dir_all(worktree).unwrap();
+    let execution = asked.execution_id.unwrap();
+    let ended = resume(&office.bench.host, execution, Cancel::default()).unwrap();
+    assert_eq!(ended.status, Status::Blocked, "{ended:#?}");
+    let call = office.bench.host.home().store.call(execution).unwrap().unwrap();
+    assert!(call.terminal, "it waits for nothing any more");
+    assert_eq!(office.pushed(), "");
+}
+
+#[test]
 fn only_named_remotes_branches_and_commits_are_pushed() {
     let office = Office::new();
     let with = |field: &str, value: Value| {

@@ -1,7 +1,10 @@
 //! The tables that answers are made from, derived anew from the journal and compared.
 //!
-//! Calls, grants, principals, keys, policy sets and state are kept in tables of their own, changed
-//! in the same transaction as the entries that say so. Whoever edits a table by hand is found here.
+//! Calls, grants, principals, keys, policy sets, state, workspaces and artifacts are kept in tables
+//! of their own, changed in the same transaction as the entries that say so. Whoever edits a table
+//! by hand is found here.
+
+mod work;
 
 use std::collections::BTreeMap;
 
@@ -11,6 +14,7 @@ use countersign_model::event::{CallEvent, CallFact, Fact, GrantEvent};
 use countersign_model::record::{CallFold, CallRecord};
 use countersign_model::{Digest, GrantId, KeyBook, PolicyAdopted, PolicyEvent, Timestamp};
 
+use self::work::WorkTables;
 use crate::inspect::Unsound;
 
 pub(crate) struct Caches<'s> {
@@ -23,6 +27,7 @@ pub(crate) struct Caches<'s> {
     /// Each as it was first taken up, in that order.
     policies: Vec<PolicyAdopted>,
     keys: BTreeMap<String, Digest>,
+    work: WorkTables,
 }
 
 impl<'s> Caches<'s> {
@@ -35,6 +40,7 @@ impl<'s> Caches<'s> {
             people: KeyBook::default(),
             policies: Vec::new(),
             keys: BTreeMap::new(),
+            work: WorkTables::default(),
         }
     }
 
@@ -48,6 +54,14 @@ impl<'s> Caches<'s> {
             }
             Ok((_, Fact::Policy(PolicyEvent::Adopted(adopted)))) => {
                 self.policy(adopted);
+                Ok(())
+            }
+            Ok((_, Fact::Workspace(event))) => {
+                self.work.workspace(event);
+                Ok(())
+            }
+            Ok((_, Fact::Artifact(event))) => {
+                self.work.artifact(&event);
                 Ok(())
             }
             Ok((_, fact)) => {
@@ -64,11 +78,10 @@ impl<'s> Caches<'s> {
             committed.effects.iter().for_each(|effect| self.effect(effect));
         }
         self.declared += u64::from(matches!(call.event, CallEvent::Declared(_)));
-        match self.calls.take_in(at, call) {
-            Ok(record) if record.state.is_terminal() => compare_call(self.store, record),
-            // Open still, or a story that the verifier has already refused.
-            _ => Ok(()),
-        }
+        // A story that is impossible the verifier has already refused.
+        let Ok(record) = self.calls.take_in(at, call) else { return Ok(()) };
+        self.work.call(at, &record.summary, &call.event);
+        if record.state.is_terminal() { compare_call(self.store, record) } else { Ok(()) }
     }
 
     fn effect(&mut self, effect: &Effect) {
@@ -129,6 +142,7 @@ impl<'s> Caches<'s> {
         self.compare_people()?;
         self.compare_policies()?;
         self.compare_keys()?;
+        self.work.compare(self.store)?;
         let mut calls = 0;
         self.store.visit_calls(&CallFilter::default(), &mut |_| {
             calls += 1;

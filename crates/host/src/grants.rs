@@ -7,7 +7,7 @@ use countersign_model::event::{Fact, GrantEvent};
 use countersign_model::issue::MAX_DEPTH;
 use countersign_model::{
     Capability, Delegation, Failure, Grant, GrantBody, GrantBook, GrantId, GrantRecord, Grantee,
-    Principal, Scope, Timestamp, check_issue,
+    Principal, Scope, Timestamp, ToolRef, authorize, check_issue,
 };
 
 use crate::host::Host;
@@ -46,6 +46,16 @@ impl Host {
             }
         }
         self.reload(version)
+    }
+
+    /// Whether a principal, or the tool, holds any grant of each capability that the tool requires.
+    /// Who does not need not be looked after further; who does is judged by what the call touches.
+    pub fn check_holder(&self, tool: &ToolRef, principal: &Principal) -> Result<(), Failure> {
+        let declaration = &self.registry.resolve(tool)?.declaration;
+        let (required, now) = (&declaration.required_capabilities, self.clock.now());
+        let book = self.grant_book()?;
+        let _held = authorize(required, &[], principal, &declaration.id, &book, now)?;
+        Ok(())
     }
 
     fn reload(&self, version: u64) -> Result<Arc<GrantBook>, Failure> {

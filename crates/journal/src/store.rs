@@ -156,6 +156,17 @@ pub struct ArtifactFilter {
     pub limit: Option<u64>,
 }
 
+/// How many rows there are about work, for whoever compares them with the entries.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct WorkCounts {
+    pub artifacts: u64,
+    /// Pairs of an artifact and a call that was given it.
+    pub consumers: u64,
+    pub keyed: u64,
+    /// Pairs of a run and a call of it.
+    pub run_calls: u64,
+}
+
 pub trait Store: Send + Sync + fmt::Debug {
     /// Returns once the batch is durable, or nothing of it is.
     fn append(&self, batch: Batch) -> Result<Appended, AppendError>;
@@ -213,6 +224,7 @@ pub trait Store: Send + Sync + fmt::Debug {
     fn consumers(&self, id: &ArtifactId) -> Result<Vec<ExecutionId>, JournalError>;
     /// The call that did the same, or is about to.
     fn keyed(&self, key: &Digest) -> Result<Option<ExecutionId>, JournalError>;
+    fn work_counts(&self) -> Result<WorkCounts, JournalError>;
 
     /// A small value that the facts of a call pin by digest, checked against it.
     fn payload(

@@ -7,11 +7,11 @@ use countersign_model::digest::canonical_json;
 use countersign_model::effect::Payload;
 use countersign_model::event::{self, CallEvent};
 use countersign_model::json::parse_strict;
-use countersign_model::{Declaration, ExecutionId, Failure, Violation};
+use countersign_model::{Declaration, ErrorClass, ExecutionId, Failure, Violation};
 use serde_json::{Value, json};
 
 use super::wait::Agreed;
-use super::{Call, CallCommand, Step};
+use super::{Call, CallCommand, Halt, Step};
 use crate::facts::Circumstances;
 use crate::host::Host;
 use crate::recorder::Recorder;
@@ -27,6 +27,7 @@ pub struct Declared<'h> {
     input: Result<Value, Failure>,
     root: Option<Result<Arc<Root>, Failure>>,
     work: Option<Arc<WorkPlace>>,
+    obstacle: Option<Failure>,
 }
 
 /// The input conforms to the tool's schema, and what the call will touch is known.
@@ -89,7 +90,7 @@ impl<'h> Declared<'h> {
         };
         let (store, clock) = (Arc::clone(&host.home.store), Arc::clone(&host.clock));
         let recorder = Recorder::begin(store, clock, execution, declared);
-        let CallCommand { given, fresh, work, .. } = command;
+        let CallCommand { given, fresh, work, obstacle, .. } = command;
         let mut call = Call {
             host,
             tool,
@@ -104,23 +105,42 @@ impl<'h> Declared<'h> {
         if let Some(bytes) = kept {
             host.home.keep(&mut call.recorder, payload, bytes)?;
         }
-        Ok(Declared { call, input, root, work })
+        Ok(Declared { call, input, root, work, obstacle })
     }
 
     /// Checks the input, all of it, and reports every violation with its place.
     pub fn validate(mut self) -> Step<'h, Validated<'h>> {
         let input = match self.input.and_then(|input| check_input(&self.call.tool, input)) {
             Ok(input) => input,
-            Err(error) => {
-                return Err(self.call.end(CallEvent::Failed { error: error.clone() }, error));
-            }
+            Err(error) => return Err(self.call.unfit(error)),
         };
-        self.call.note(CallEvent::Validated {})?;
+        self.call = self.call.unobstructed(self.obstacle.take())?;
         let root = self.root.transpose();
         let work = self.work;
         match root.and_then(|root| self.call.case().look_at(input, root, work)) {
             Ok(asked) => Ok(Validated { call: self.call, asked, attempt: 1, approval: None }),
-            Err(error) => Err(self.call.end(CallEvent::Failed { error: error.clone() }, error)),
+            Err(error) => Err(self.call.unfit(error)),
+        }
+    }
+}
+
+impl<'h> Call<'h> {
+    fn unfit(self, error: Failure) -> Box<Halt<'h>> {
+        self.end(CallEvent::Failed { error: error.clone() }, error)
+    }
+
+    /// Validated, unless something stands in the way: who may not is denied, whatever else is missing
+    /// makes the request a wrong one.
+    fn unobstructed(mut self, obstacle: Option<Failure>) -> Step<'h, Self> {
+        match obstacle {
+            Some(error) if error.class != ErrorClass::AuthorizationError => Err(self.unfit(error)),
+            obstacle => {
+                self.note(CallEvent::Validated {})?;
+                match obstacle {
+                    Some(error) => Err(self.deny(error.into())),
+                    None => Ok(self),
+                }
+            }
         }
     }
 }

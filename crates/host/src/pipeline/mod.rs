@@ -77,6 +77,8 @@ pub struct CallCommand {
     pub consumes: Vec<Consumed>,
     /// Do it even if it was done before; not where it must be done once.
     pub fresh: bool,
+    /// Why what the call asks for is not there, if a front door found so. It ends the call.
+    pub obstacle: Option<Failure>,
     pub given: Given,
 }
 
@@ -109,6 +111,7 @@ impl CallCommand {
             work: None,
             consumes: Vec::new(),
             fresh: false,
+            obstacle: None,
             given: Given::default(),
         }
     }

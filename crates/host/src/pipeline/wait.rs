@@ -224,9 +224,11 @@ fn gone(what: &'static str) -> impl Fn(Failure) -> Failure {
     move |failure| if is_hosts_own(&failure) { failure } else { void_without(what, &failure) }
 }
 
-/// Trouble of the journal or of this process, which may pass.
+/// Trouble of the journal or of this process, which may pass. A worktree that is gone does not come
+/// back: one that is made anew is not what people saw.
 fn is_hosts_own(failure: &Failure) -> bool {
-    failure.class == ErrorClass::StateError || HOSTS_OWN.contains(&failure.code.as_ref())
+    let state = failure.class == ErrorClass::StateError && failure.code != "WORKTREE_LOST";
+    state || HOSTS_OWN.contains(&failure.code.as_ref())
 }
 
 const HOSTS_OWN: [&str; 2] = ["DISK_FULL", "HOST_EXHAUSTED"];

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use countersign_journal::{
     AppendError, Appended, ArtifactFilter, Batch, CallFilter, GrantRow, Head, JournalError, People,
-    SqliteStore, Store, StoredEntry,
+    SqliteStore, Store, StoredEntry, WorkCounts,
 };
 use countersign_model::event::Fact;
 use countersign_model::record::CallSummary;
@@ -252,6 +252,10 @@ impl Store for TestStore {
 
     fn keyed(&self, key: &Digest) -> Result<Option<ExecutionId>, JournalError> {
         self.inner.keyed(key)
+    }
+
+    fn work_counts(&self) -> Result<WorkCounts, JournalError> {
+        self.inner.work_counts()
     }
 
     fn payload(

@@ -32,6 +32,7 @@ use crate::error::{AppendError, JournalError};
 use crate::merkle::{self, NodeSource, node_hash};
 use crate::store::{
     Appended, ArtifactFilter, Batch, CallFilter, GrantRow, Head, People, Store, StoredEntry,
+    WorkCounts,
 };
 
 /// How many entries are fetched at a time when a range is walked.
@@ -346,6 +347,10 @@ impl Store for SqliteStore {
 
     fn keyed(&self, key: &Digest) -> Result<Option<ExecutionId>, JournalError> {
         self.read(|connection| work::keyed(connection, key))
+    }
+
+    fn work_counts(&self) -> Result<WorkCounts, JournalError> {
+        self.read(work::counts)
     }
 
     fn payload(

@@ -14,7 +14,9 @@ use uuid::Uuid;
 use super::{collect, rows, schema};
 use crate::error::JournalError;
 use crate::mark::Mark;
-use crate::store::ArtifactFilter;
+use crate::store::{ArtifactFilter, WorkCounts};
+
+const ARTIFACTS: &str = "SELECT body, id, run, name, call FROM artifacts";
 
 fn id_of(execution: ExecutionId) -> [u8; 16] {
     *execution.as_uuid().as_bytes()
@@ -218,8 +220,21 @@ pub(super) fn first_call(
     found.map(|id| execution(&id)).transpose()
 }
 
+/// What a record is found by stands beside it; both must say the same.
 fn record(row: &Row<'_>) -> Result<ArtifactRecord, JournalError> {
-    rows::from_json(&row.get::<_, Vec<u8>>(0)?, "an artifact")
+    let record: ArtifactRecord = rows::from_json(&row.get::<_, Vec<u8>>(0)?, "an artifact")?;
+    let (id, run, name): (String, Option<String>, String) = (row.get(1)?, row.get(2)?, row.get(3)?);
+    let producer = execution(&row.get::<_, Vec<u8>>(4)?)?;
+    let same = record.id.as_str() == id
+        && record.run.as_ref().map(RunId::as_str) == run.as_deref()
+        && record.name == name
+        && record.producer == producer;
+    match same {
+        true => Ok(record),
+        false => {
+            Err(JournalError::Corrupt(format!("artifact {id} is not the one it is listed as")))
+        }
+    }
 }
 
 pub(super) fn artifact(
@@ -229,7 +244,7 @@ pub(super) fn artifact(
     if !schema::has_work(connection)? {
         return Ok(None);
     }
-    let mut statement = connection.prepare_cached("SELECT body FROM artifacts WHERE id = ?1")?;
+    let mut statement = connection.prepare_cached(&format!("{ARTIFACTS} WHERE id = ?1"))?;
     statement.query_row([id.as_str()], |row| Ok(record(row))).optional()?.transpose()
 }
 
@@ -258,7 +273,7 @@ pub(super) fn visit_artifacts(
     }
     let limit = filter.limit.map(|limit| format!(" LIMIT {limit}")).unwrap_or_default();
     let conditions = conditions.join(" AND ");
-    let sql = format!("SELECT body FROM artifacts WHERE {conditions} ORDER BY seq DESC, id{limit}");
+    let sql = format!("{ARTIFACTS} WHERE {conditions} ORDER BY seq DESC, id{limit}");
     let mut statement = connection.prepare_cached(&sql)?;
     let mut found = statement.query(params_from_iter(values))?;
     while let Some(row) = found.next()? {
@@ -278,4 +293,21 @@ pub(super) fn consumers(
     let sql = "SELECT call FROM consumers WHERE artifact = ?1 ORDER BY call";
     let mut statement = connection.prepare_cached(sql)?;
     collect(&mut statement.query([id.as_str()])?, |row| execution(&row.get::<_, Vec<u8>>(0)?))
+}
+
+pub(super) fn counts(connection: &Connection) -> Result<WorkCounts, JournalError> {
+    if !schema::has_work(connection)? {
+        return Ok(WorkCounts::default());
+    }
+    let sql = "SELECT (SELECT count(*) FROM artifacts), (SELECT count(*) FROM consumers),
+        (SELECT count(*) FROM keyed), (SELECT count(*) FROM run_calls)";
+    let counts = connection.prepare_cached(sql)?.query_row([], |row| {
+        Ok(WorkCounts {
+            artifacts: row.get(0)?,
+            consumers: row.get(1)?,
+            keyed: row.get(2)?,
+            run_calls: row.get(3)?,
+        })
+    })?;
+    Ok(counts)
 }
