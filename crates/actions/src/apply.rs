@@ -16,7 +16,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use self::staging::Staging;
-use crate::left::{Left, arguments, with_leash};
+use crate::left::{Left, arguments, counted, with_leash};
 use crate::protected::check_protected;
 
 /// The largest patch that is read.
@@ -124,8 +124,11 @@ fn tell(context: &mut ToolContext, asked: &Arguments, applied: &Applied) -> Resu
     let totals = &applied.totals;
     let verb = if asked.check_only { "would change" } else { "changed" };
     let summary = format!(
-        "{verb} {} files, {} hunks, +{} -{} lines",
-        totals.files, totals.hunks, totals.added, totals.removed
+        "{verb} {}, {}, +{} -{} lines",
+        counted(totals.files, "file"),
+        counted(totals.hunks, "hunk"),
+        totals.added,
+        totals.removed
     );
     let mut left = Left::default();
     let report = json!({"applied": !asked.check_only, "tree_before": work.tree, "result": applied});

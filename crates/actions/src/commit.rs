@@ -9,7 +9,7 @@ use countersign_repository::{Leash, Merge, NewCommit, ObjectId, Signature, Workt
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::left::{Left, arguments, with_leash};
+use crate::left::{Left, arguments, counted, with_leash};
 use crate::protected::check_protected;
 
 #[derive(Debug, Deserialize)]
@@ -216,7 +216,7 @@ fn tell(
     left.json(context, "commit", &record)?;
     let short: String = commit.chars().take(12).collect();
     Ok(json!({
-        "summary": format!("{} files committed as {short} on {branch}", asked.paths.len()),
+        "summary": format!("{} committed as {short} on {branch}", counted(asked.paths.len() as u64, "file")),
         "artifacts": left.list(),
         "base": place.work.base,
         "tree": place.work.tree,

@@ -12,7 +12,7 @@ use countersign_patch::{Diff, ReadOptions};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::left::{Left, arguments, reads_workspace, with_leash};
+use crate::left::{Left, arguments, counted, reads_workspace, with_leash};
 
 #[derive(Debug, Deserialize)]
 struct Arguments {
@@ -92,7 +92,10 @@ fn tell(
     let mut page = page(context, place, diff)?;
     left.make(context, "diff.html", "text/html; charset=utf-8", &mut page)?;
     Ok(json!({
-        "summary": format!("{} files changed, +{} -{} lines", totals.files, totals.added, totals.removed),
+        "summary": format!(
+            "{} changed, +{} -{} lines",
+            counted(totals.files, "file"), totals.added, totals.removed
+        ),
         "artifacts": left.list(),
         "base": base,
         "tree": tree,

@@ -79,3 +79,11 @@ pub(crate) fn with_leash<T>(
     let mut leash = Leash::new(Duration::from_secs(24 * 3600), &mut tick);
     work(&mut leash)
 }
+
+/// `1 file`, `2 files`.
+pub(crate) fn counted(number: impl Into<u64>, what: &str) -> String {
+    match number.into() {
+        1 => format!("1 {what}"),
+        many => format!("{many} {what}s"),
+    }
+}

@@ -8,7 +8,7 @@
 
 mod common;
 
-use common::Bench;
+use common::{Bench, git};
 use countersign_actions::{ActionRequest, ActionResult, Asker, Status, run};
 use countersign_model::Lifecycle;
 use serde_json::{Value, json};
@@ -77,4 +77,22 @@ fn an_unknown_action_is_no_call() {
     let unknown = ask(&bench, common::AGENT, "app", "make_coffee", &json!({}));
     assert_eq!((unknown.status, unknown.execution_id), (Status::Failed, None));
     assert_eq!(bench.host.home().store.head().unwrap().size, before);
+}
+
+#[test]
+fn a_base_that_its_owner_pruned_is_named_and_the_files_stay() {
+    let bench = Bench::new();
+    let repository = bench.repository();
+    std::fs::write(repository.join("README.md"), "# Second\n").unwrap();
+    git(&repository, &["commit", "-q", "-a", "-m", "second"]);
+    bench.run("generate_diff_report", json!({}));
+    let tree = bench.tree("run_1");
+    git(&repository, &["reset", "-q", "--hard", "HEAD~1"]);
+    git(&repository, &["reflog", "expire", "--expire=now", "--all"]);
+    git(&repository, &["gc", "-q", "--prune=now"]);
+    let inputs = json!({"message": "m", "paths": ["README.md"], "expected_tree": tree});
+    let lost = ask(&bench, common::AGENT, "app", "commit_changes", &inputs);
+    assert_eq!((lost.status, code(&lost)), (Status::Failed, "BASE_LOST"), "{lost:#?}");
+    let kept = bench.dir.path().join("home/state/worktrees/app/run_1/tree/README.md");
+    assert_eq!(std::fs::read_to_string(kept).unwrap(), "# Second\n");
 }

@@ -143,7 +143,9 @@ pub(super) fn resume(context: &Context, args: &ResumeArgs) -> Done<Exit> {
     let given = Given { credential: args.credential.read()?, ..cancel.into() };
     let result = match args.wait {
         true => follow(ui, &host, call.execution, &given)?,
-        false => countersign_actions::resume(&host, call.execution, given)?,
+        false => shown(|progress| {
+            countersign_actions::resume(&host, call.execution, Given { progress, ..given })
+        })?,
     };
     report(ui, name.unwrap_or_default(), &result)
 }
