@@ -261,6 +261,10 @@ fn fails(language: &Language) {
     let again = again.fails("failed", 1, "TESTS_FAILED");
     assert_eq!(again.envelope["replayed_from"], Value::Null);
     assert_ne!(again.execution(), first.execution());
+    // Executed once more from the record: nothing differs but what a clock decides.
+    let verify = ["replay", first.execution(), "--mode", "verify"];
+    let verified = project.bench.json(&verify).ok().json();
+    assert_eq!(verified["same"], true, "{verified:#}");
 }
 
 fn hangs(language: &Language) {
@@ -275,7 +279,7 @@ fn hangs(language: &Language) {
     assert_eq!(answer.output()["passed"], false);
     let took = answer.command()["duration_ms"].as_u64().unwrap();
     let patience = u64::from(language.patience) * 1000;
-    assert!((patience..patience + 10_000).contains(&took), "{took}");
+    assert!(took >= patience, "{took}");
     assert!(log.contains("it sleeps"), "it was stopped too early: {log}");
     assert_eq!(alive(&mark), [""; 0]);
 }

@@ -6,8 +6,8 @@ use std::io::BufRead;
 use countersign_host::config::{ActionsConfig, CommandConfig};
 use countersign_reports::detect::{Ask, Command, Project, Undetected, linters, tests};
 use countersign_reports::{
-    Ending, LintFormat, LintReport, Outcome, Places, TestFormat, TestReport, Unreadable, Verdict,
-    judge_lints, judge_tests,
+    Case, Ending, LintFormat, LintReport, Outcome, Places, TestFormat, TestReport, Unreadable,
+    Verdict, judge_lints, judge_tests,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -59,7 +59,7 @@ impl Checker for Tests {
         reader: &mut dyn BufRead,
         places: &Places<'_>,
     ) -> Result<TestReport, Unreadable> {
-        countersign_reports::tests(format, reader, places)
+        countersign_reports::tests(format, reader, places).map(sorted)
     }
 
     fn judge(&self, ending: &Ending, report: Result<&TestReport, &Unreadable>) -> Verdict {
@@ -79,6 +79,16 @@ impl Checker for Tests {
         let by = if commands == 1 { String::new() } else { format!(" by {commands} commands") };
         format!("{total} tests executed{by}, {failing} failed{late}")
     }
+}
+
+/// Tools that run tests side by side tell of them in another order each time.
+fn sorted(mut report: TestReport) -> TestReport {
+    fn place(case: &Case) -> (&Option<String>, &Option<String>, &str, Option<u32>) {
+        (&case.suite, &case.file, &case.name, case.line)
+    }
+    report.cases.sort_by(|a, b| place(a).cmp(&place(b)));
+    report.suites.sort_by(|a, b| a.name.cmp(&b.name));
+    report
 }
 
 /// From which severity on something is wrong.
