@@ -4,11 +4,15 @@
     clippy::unwrap_used,
     clippy::panic,
     clippy::indexing_slicing,
+    clippy::print_stdout,
     reason = "a test stops at the first surprise"
 )]
 
 mod common;
 mod projects;
+
+use std::ffi::OsStr;
+use std::process::Command;
 
 use common::desk::has;
 use projects::{Answer, LEFT_BEHIND, Project, alive, mark, rust_in_boxes};
@@ -327,3 +331,29 @@ suites!(JAVASCRIPT, has("node"), javascript_passes => passes, javascript_fails =
     javascript_without_a_test => is_empty);
 suites!(RUST, rust_in_boxes().is_some(), rust_passes => passes, rust_fails => fails,
     rust_hangs => hangs, rust_crashes => crashes, rust_without_a_test => is_empty);
+
+/// Without control groups the kernel does not hold root to a number of processes.
+#[test]
+fn a_suite_does_not_run_where_its_limits_cannot_be_enforced() {
+    let Some(project) = PYTHON.project(&[PYTHON.passing]) else { return };
+    let hide = "mount -t tmpfs none /sys/fs/cgroup && exec \"$@\"";
+    let hidden = |program: &OsStr, args: &[&OsStr]| {
+        let mut command = Command::new("unshare");
+        command.args(["-m", "sh", "-c", hide, "sh"]).arg(program).args(args);
+        command
+    };
+    let can_hide = hidden("true".as_ref(), &[]).output();
+    if !rustix::process::geteuid().is_root() || !can_hide.is_ok_and(|done| done.status.success()) {
+        println!("skipped: hiding control groups takes root and `unshare`");
+        return;
+    }
+    let plain = project.action("run_tests", "run_1", &json!({}), &[]);
+    let mut boxed = hidden(plain.get_program(), &plain.get_args().collect::<Vec<_>>());
+    boxed.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    boxed.current_dir(plain.get_current_dir().unwrap());
+    let answer = Answer::of(&common::output(&mut boxed));
+    let answer = answer.fails("failed", 6, "CANNOT_ENFORCE");
+    assert!(answer.message().contains("`processes`"), "{:#}", answer.envelope);
+    project.nothing_left("run_1");
+    project.bench.verify();
+}
