@@ -93,6 +93,7 @@ fn push(
         url: &asked.remote,
         allowed: &PROTOCOLS,
         credential: context.caller().credential.as_deref(),
+        known_hosts: context.place().actions().push.known_hosts.as_deref(),
     };
     let old = asked.expected_old.as_deref().map(object).transpose()?;
     place.worktree(leash)?.push(&remote, &Push { commit, name: &name, old }, leash)

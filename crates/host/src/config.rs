@@ -126,6 +126,8 @@ pub struct PushConfig {
     pub remotes: Vec<String>,
     /// Branches, exactly, or ending in `*`.
     pub branches: Vec<String>,
+    /// The keys of hosts that ssh trusts; without it those that the account knows.
+    pub known_hosts: Option<PathBuf>,
 }
 
 /// Control files of common services and tools: what is in them runs elsewhere, with other rights.

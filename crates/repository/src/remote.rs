@@ -1,7 +1,7 @@
 //! Another repository by its address: which ways to it are allowed, and with which credential.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use countersign_model::Failure;
 use zeroize::Zeroizing;
@@ -68,15 +68,19 @@ pub struct Remote<'r> {
     pub url: &'r str,
     pub allowed: &'r [Protocol],
     pub credential: Option<&'r Credential>,
+    /// The keys of hosts that ssh trusts; without it those that the account knows.
+    pub known_hosts: Option<&'r Path>,
 }
 
 /// Answers when asked for a credential; the words are in the environment, not in here.
 const HELPER: &str = "!f() { test \"$1\" = get && printf 'username=%s\\npassword=%s\\n' \
                       \"$COUNTERSIGN_USERNAME\" \"$COUNTERSIGN_PASSWORD\"; }; f";
 
-/// No configuration of the account, no questions, no forwarding, and only hosts that are known.
+/// No configuration and no key of the account, no questions, no forwarding, and only hosts that are
+/// known. Who may sign is what the agent says that was handed in.
 const SSH: &str = "ssh -F /dev/null -o BatchMode=yes -o StrictHostKeyChecking=yes \
-                   -o PermitLocalCommand=no -o ClearAllForwardings=yes -o ControlPath=none";
+                   -o IdentityFile=none -o PermitLocalCommand=no -o ClearAllForwardings=yes \
+                   -o ControlPath=none";
 
 /// A repository on this machine is served by a git that we start: it must not run what is
 /// configured there, and must not write into a checkout.
@@ -112,9 +116,9 @@ impl<'r> Remote<'r> {
         let git = git.set("protocol.allow", "always");
         match (address.protocol, self.credential) {
             (Protocol::Ssh, Some(Credential::SshAgent(socket))) => {
-                Ok(ssh(&git).with("SSH_AUTH_SOCK", socket))
+                Ok(self.ssh(&git)?.with("SSH_AUTH_SOCK", socket))
             }
-            (Protocol::Ssh, None) => Ok(ssh(&git)),
+            (Protocol::Ssh, None) => self.ssh(&git),
             (
                 Protocol::Https | Protocol::Http,
                 Some(Credential::Password { username, password }),
@@ -126,6 +130,28 @@ impl<'r> Remote<'r> {
             )),
         }
     }
+
+    fn ssh(&self, git: &Git) -> Result<Git, Failure> {
+        let command = match self.known_hosts {
+            None => SSH.to_owned(),
+            Some(path) => format!(
+                "{SSH} -o GlobalKnownHostsFile=/dev/null -o UserKnownHostsFile={}",
+                quoted(path)?
+            ),
+        };
+        Ok(git.with("GIT_SSH_COMMAND", &command).with("GIT_SSH_VARIANT", "ssh"))
+    }
+}
+
+/// A path as a shell and then ssh read it: what either could take for something else is refused.
+fn quoted(path: &Path) -> Result<String, Failure> {
+    let is_plain = |c: char| c.is_alphanumeric() || "/._-+@,:=".contains(c);
+    let text = path.to_str().filter(|text| path.is_absolute() && text.chars().all(is_plain));
+    text.map(str::to_owned).ok_or_else(|| {
+        let message = format!("`{}` cannot be told to ssh", path.display());
+        Failure::validation("KNOWN_HOSTS_INVALID", message)
+            .hint("name a file by its whole path, without blanks and special characters")
+    })
 }
 
 impl Address<'_> {
@@ -134,10 +160,6 @@ impl Address<'_> {
         let local = self.protocol == Protocol::File;
         local.then(|| format!("--{option}={HARMLESS} {service}"))
     }
-}
-
-fn ssh(git: &Git) -> Git {
-    git.with("GIT_SSH_COMMAND", SSH).with("GIT_SSH_VARIANT", "ssh")
 }
 
 fn with_password(
@@ -192,7 +214,7 @@ mod tests {
 
     fn code(url: &str) -> String {
         let allowed = &[Protocol::Https, Protocol::Ssh, Protocol::File];
-        let judged = Remote { url, allowed, credential: None }.address();
+        let judged = Remote { url, allowed, credential: None, known_hosts: None }.address();
         judged.map_or_else(|refused| refused.code.into_owned(), |_| "fine".to_owned())
     }
 

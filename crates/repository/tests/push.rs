@@ -8,6 +8,8 @@ use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
@@ -48,14 +50,14 @@ fn push(
     commit: ObjectId,
     old: Option<ObjectId>,
 ) -> Result<Pushed, Failure> {
-    let remote = Remote { url, allowed: FILE, credential: None };
+    let remote = Remote { url, allowed: FILE, credential: None, known_hosts: None };
     worktree.push(&remote, &Push { commit, name: REF, old }, &mut leash())
 }
 
 #[test]
 fn a_push_is_accepted_once_and_refused_where_the_ref_moved() {
     let Some((fixture, worktree, url)) = setting() else { return };
-    let remote = Remote { url: &url, allowed: FILE, credential: None };
+    let remote = Remote { url: &url, allowed: FILE, credential: None, known_hosts: None };
     let base = *worktree.base();
     let (one, two) = (commit(&worktree, base, "1"), commit(&worktree, base, "2"));
     assert_eq!(worktree.ls_remote(&remote, REF, &mut leash()).unwrap(), None);
@@ -79,7 +81,7 @@ fn what_is_not_allowed_is_refused_before_anything_starts() {
     let Some((fixture, worktree, url)) = setting() else { return };
     let commit = commit(&worktree, *worktree.base(), "1");
     let with = |url: &str, allowed: &[Protocol], name: &str| {
-        let remote = Remote { url, allowed, credential: None };
+        let remote = Remote { url, allowed, credential: None, known_hosts: None };
         code(worktree.push(&remote, &Push { commit, name, old: None }, &mut leash()))
     };
     assert_eq!(with(&url, &[Protocol::Https], REF), "PROTOCOL_REFUSED");
@@ -122,7 +124,7 @@ fn a_checked_out_branch_elsewhere_is_not_written_to() {
     fixture.git(&["config", "receive.denyCurrentBranch", "updateInstead"]);
     let base = *worktree.base();
     let one = commit(&worktree, base, "1");
-    let remote = Remote { url: &url, allowed: FILE, credential: None };
+    let remote = Remote { url: &url, allowed: FILE, credential: None, known_hosts: None };
     let main = Push { commit: one, name: "refs/heads/main", old: Some(base) };
     let pushed = worktree.push(&remote, &main, &mut leash()).unwrap();
     assert!(matches!(pushed, Pushed::Rejected { .. }), "{pushed:?}");
@@ -147,7 +149,7 @@ fn tampered(fixture: &Fixture, worktree: &Worktree, command: &str, instead: &str
 fn an_interrupted_push_is_unknown_and_an_unmade_one_is_not() {
     let Some((fixture, worktree, url)) = setting() else { return };
     let one = commit(&worktree, *worktree.base(), "1");
-    let remote = Remote { url: &url, allowed: FILE, credential: None };
+    let remote = Remote { url: &url, allowed: FILE, credential: None, known_hosts: None };
     let push = Push { commit: one, name: REF, old: None };
     for (command, expected) in [("ls-remote", "STOPPED"), ("push", "PUSH_UNKNOWN")] {
         let marker = fixture.room().join("marker");
@@ -218,7 +220,12 @@ fn a_credential_is_given_to_its_host_and_seen_by_nobody_else() {
     let url = format!("http://{}/x.git", listener.local_addr().unwrap());
     let credential =
         Credential::Password { username: "ada".to_owned(), password: SECRET.to_owned().into() };
-    let remote = Remote { url: &url, allowed: &[Protocol::Http], credential: Some(&credential) };
+    let remote = Remote {
+        url: &url,
+        allowed: &[Protocol::Http],
+        credential: Some(&credential),
+        known_hosts: None,
+    };
     let denied = thread::scope(|scope| {
         let server = scope.spawn(|| serve(&listener, 2, "HTTP/1.1 403 No\r\n"));
         let asked = worktree.ls_remote(&remote, REF, &mut leash());
@@ -244,7 +251,12 @@ fn a_credential_does_not_follow_a_redirection() {
     );
     let credential =
         Credential::Password { username: "ada".to_owned(), password: SECRET.to_owned().into() };
-    let remote = Remote { url: &url, allowed: &[Protocol::Http], credential: Some(&credential) };
+    let remote = Remote {
+        url: &url,
+        allowed: &[Protocol::Http],
+        credential: Some(&credential),
+        known_hosts: None,
+    };
     thread::scope(|scope| {
         scope.spawn(|| serve(&listener, 2, &away));
         assert_eq!(code(worktree.ls_remote(&remote, REF, &mut leash())), "REMOTE_UNREACHABLE");
@@ -253,4 +265,100 @@ fn a_credential_does_not_follow_a_redirection() {
     let agent = Credential::SshAgent("/nowhere".into());
     let remote = Remote { credential: Some(&agent), ..remote };
     assert_eq!(code(worktree.ls_remote(&remote, REF, &mut leash())), "CREDENTIAL_INVALID");
+}
+
+/// A server of ssh on the loopback, with a key of its own and one user's.
+struct Server {
+    process: Child,
+    port: u16,
+    agent: Child,
+    socket: PathBuf,
+    known_hosts: PathBuf,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        for process in [&mut self.process, &mut self.agent] {
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+    }
+}
+
+const SSHD: &str = "/usr/sbin/sshd";
+
+fn keygen(path: &Path) -> String {
+    let mut command = Command::new("ssh-keygen");
+    let done = command.args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(path).status();
+    assert!(done.unwrap().success());
+    let public = fs::read_to_string(path.with_extension("pub")).unwrap();
+    public.split(' ').take(2).collect::<Vec<_>>().join(" ")
+}
+
+impl Server {
+    fn start(room: &Path) -> Self {
+        let (host, user) = (keygen(&room.join("host")), keygen(&room.join("id")));
+        fs::write(room.join("authorized"), user).unwrap();
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let known_hosts = room.join("known");
+        fs::write(&known_hosts, format!("[127.0.0.1]:{port} {host}\n")).unwrap();
+        let config = format!(
+            "ListenAddress 127.0.0.1:{port}\nHostKey {room}/host\nPidFile none\nUsePAM no\n\
+             AuthorizedKeysFile {room}/authorized\nStrictModes no\nPasswordAuthentication no\n\
+             PermitRootLogin prohibit-password\n",
+            room = room.display()
+        );
+        fs::write(room.join("config"), config).unwrap();
+        let mut sshd = Command::new(SSHD);
+        let process = sshd.args(["-D", "-e", "-f"]).arg(room.join("config")).stderr(Stdio::null());
+        let process = process.spawn().unwrap();
+        let socket = room.join("agent");
+        let agent = Command::new("ssh-agent").arg("-D").arg("-a").arg(&socket).spawn().unwrap();
+        let until = |done: &dyn Fn() -> bool| {
+            while !done() {
+                thread::sleep(Duration::from_millis(20));
+            }
+        };
+        until(&|| TcpStream::connect(("127.0.0.1", port)).is_ok() && socket.exists());
+        let mut add = Command::new("ssh-add");
+        let added = add.arg("-q").arg(room.join("id")).env("SSH_AUTH_SOCK", &socket).status();
+        assert!(added.unwrap().success());
+        Server { process, port, agent, socket, known_hosts }
+    }
+}
+
+#[test]
+#[allow(clippy::print_stdout, reason = "what is left out is said")]
+fn a_push_over_ssh_uses_the_agent_that_was_handed_in_and_no_other_key() {
+    let Some((fixture, worktree, _)) = setting() else { return };
+    // A daemon of root separates its privileges there.
+    if !Path::new(SSHD).exists() || fs::create_dir_all("/run/sshd").is_err() {
+        println!("skipped: there is no {SSHD} that could be started");
+        return;
+    }
+    let server = Server::start(fixture.room());
+    let whoami = Command::new("id").arg("-un").output().unwrap().stdout;
+    let user = String::from_utf8(whoami).unwrap();
+    let bare = fixture.room().join("remote.git");
+    let url = format!("ssh://{}@127.0.0.1:{}{}", user.trim(), server.port, bare.display());
+    let one = commit(&worktree, *worktree.base(), "1");
+    let push = Push { commit: one, name: REF, old: None };
+    let agent = Credential::SshAgent(server.socket.clone());
+    let allowed = &[Protocol::Ssh];
+    let remote = |credential, known_hosts| Remote { url: &url, allowed, credential, known_hosts };
+
+    let unknown = fixture.room().join("nobody");
+    fs::write(&unknown, "").unwrap();
+    let strange = remote(Some(&agent), Some(unknown.as_path()));
+    assert_eq!(code(worktree.push(&strange, &push, &mut leash())), "REMOTE_UNREACHABLE");
+    let keyless = remote(None, Some(server.known_hosts.as_path()));
+    assert_eq!(code(worktree.push(&keyless, &push, &mut leash())), "REMOTE_DENIED");
+    let blank = fixture.room().join("a b");
+    let unsayable = remote(Some(&agent), Some(blank.as_path()));
+    assert_eq!(code(worktree.push(&unsayable, &push, &mut leash())), "KNOWN_HOSTS_INVALID");
+
+    let known = remote(Some(&agent), Some(server.known_hosts.as_path()));
+    assert_eq!(worktree.push(&known, &push, &mut leash()).unwrap(), Pushed::Accepted);
+    assert_eq!(worktree.push(&known, &push, &mut leash()).unwrap(), Pushed::UpToDate);
+    assert_eq!(fixture.git_in(&bare, &["rev-parse", REF]), one.to_string());
 }
