@@ -27,7 +27,7 @@ impl ObjectFormat {
         ObjectId { format: self, bytes: [0; 32] }
     }
 
-    fn length(self) -> usize {
+    pub(crate) fn length(self) -> usize {
         match self {
             ObjectFormat::Sha1 => 20,
             ObjectFormat::Sha256 => 32,
@@ -55,6 +55,13 @@ impl ObjectId {
     /// Whether it stands for "nothing there".
     pub fn is_zero(&self) -> bool {
         self.bytes.iter().all(|byte| *byte == 0)
+    }
+
+    /// From the bytes of a hash; what is missing is zero.
+    pub(crate) fn from_bytes(format: ObjectFormat, hash: &[u8]) -> Self {
+        let mut bytes = [0; 32];
+        bytes.iter_mut().zip(hash.iter().take(format.length())).for_each(|(to, from)| *to = *from);
+        ObjectId { bytes, format }
     }
 
     pub(crate) fn from_hex(hex: &[u8]) -> Option<Self> {

@@ -19,8 +19,10 @@ mod id;
 mod layout;
 mod leash;
 mod merge;
+mod object;
 mod parse;
 mod path;
+mod presence;
 mod program;
 mod publish;
 mod push;
@@ -30,6 +32,7 @@ mod remote;
 mod repository;
 mod run;
 mod state;
+mod table;
 mod worktree;
 
 pub use batch::Content;

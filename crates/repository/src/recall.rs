@@ -33,6 +33,24 @@ impl Stamp {
         ])
     }
 
+    pub(crate) fn words(self) -> [u64; 8] {
+        self.0
+    }
+
+    pub(crate) fn from_words(words: [u64; 8]) -> Self {
+        Stamp(words)
+    }
+
+    pub(crate) fn size(&self) -> u64 {
+        let [_, _, _, size, ..] = self.0;
+        size
+    }
+
+    pub(crate) fn is_link(&self) -> bool {
+        let [_, _, mode, ..] = self.0;
+        mode & 0o170_000 == 0o120_000
+    }
+
     fn changed_at(&self) -> Duration {
         let [.., seconds, nanos] = self.0;
         Duration::new(seconds, u32::try_from(nanos).unwrap_or_default())

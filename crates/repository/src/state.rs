@@ -1,7 +1,8 @@
 //! The tree of everything that stands in `tree/`, ignored files too.
 //!
 //! The files are found by our own walk, not by git's: git would pass over a nested `.git`, over
-//! sockets and over what it takes for another repository, without a word.
+//! sockets and over what it takes for another repository, without a word. Git is shown all of them
+//! once; after that we name the tree ourselves, as long as little has changed.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
@@ -18,6 +19,7 @@ use crate::id::ObjectId;
 use crate::leash::Leash;
 use crate::parse::{self, Mode, Stage};
 use crate::recall::{self, Recalled, Sight, Stamp};
+use crate::table::Table;
 use crate::worktree::Worktree;
 
 /// How many entries are walked between two looks at the leash.
@@ -37,44 +39,87 @@ impl Worktree {
     fn look(&self, recalled: Option<Recalled>, leash: &mut Leash<'_>) -> Result<ObjectId, Failure> {
         let moment = SystemTime::now();
         let found = walk(&self.tree(), leash)?;
-        let sight = found.sight(&checkout::recorded_lines(self.git.directory())?);
+        let submodules = checkout::recorded_lines(self.git.directory())?;
+        let sight = found.sight(&submodules);
         if let Some(recalled) = recalled.filter(|recalled| recalled.is_of(&sight)) {
             return Ok(recalled.tree);
         }
-        let tree = self.record(&found, leash)?;
+        // Submodules are git's to judge.
+        let renewed = match submodules.is_empty() {
+            true => self.renew(&found, moment, leash)?,
+            false => None,
+        };
+        let tree = match renewed {
+            Some(tree) => tree,
+            None => self.record(&found, moment, leash)?,
+        };
         if found.files.values().all(|stamp| stamp.is_settled(moment)) {
             recall::note(self.git.directory(), &tree, &sight);
         }
         Ok(tree)
     }
 
-    fn record(&self, found: &Found, leash: &mut Leash<'_>) -> Result<ObjectId, Failure> {
+    /// The tree by what is known of its files, if most are as they were.
+    fn renew(
+        &self,
+        found: &Found,
+        moment: SystemTime,
+        leash: &mut Leash<'_>,
+    ) -> Result<Option<ObjectId>, Failure> {
+        let (git_dir, format) = (self.git.directory(), self.base().format());
+        let Some(table) = Table::read(git_dir, format) else { return Ok(None) };
+        let (root, objects) = (self.tree(), git_dir.join("objects"));
+        let renewed = table.renew((&root, &objects), format, (&found.files, moment), leash)?;
+        Ok(renewed.map(|(table, tree)| {
+            table.note(git_dir);
+            tree
+        }))
+    }
+
+    fn record(
+        &self,
+        found: &Found,
+        moment: SystemTime,
+        leash: &mut Leash<'_>,
+    ) -> Result<ObjectId, Failure> {
         let git = self.git.work_tree(&self.tree()).index(&self.index());
         let all = ["update-index", "--add", "--replace", "-z", "--stdin"];
         let call = git.call(all).feed(joined(&found.files));
         let ending = call.run(leash, &mut |_| Ok(()))?;
-        let (listed, submodules) = correct(&git, found, leash)?;
+        let Corrected { entries, submodules, listed } = correct(&git, found, leash)?;
         // Git ignores names that it does not like, and does not call that an error.
-        if listed != found.files.len() + submodules {
+        if entries != found.files.len() + submodules {
             return Err(ignored(&ending.said));
         }
         ending.success()?;
         let id = git.call(["write-tree"]).line(leash)?;
-        id.parse().map_err(|_| Failure::execution("GIT_FAILED", "git did not name a tree"))
+        let id =
+            id.parse().map_err(|_| Failure::execution("GIT_FAILED", "git did not name a tree"))?;
+        let listed = parse::stages(&listed).map(|entry| (entry.path, entry.mode, entry.id));
+        if let Some(table) = Table::of_recorded(&id, (&found.files, moment), listed) {
+            table.note(self.git.directory());
+        }
+        Ok(id)
     }
 }
 
+/// An index that has what stands in `tree/`.
+struct Corrected {
+    entries: usize,
+    submodules: usize,
+    listed: Vec<u8>,
+}
+
 /// Takes out of the index what is no longer there, and puts submodules in or out, for which an
-/// empty directory stands. Tells how many entries the index has, and how many are submodules. Mostly
-/// there is nothing to correct, and one listing is enough.
-fn correct(git: &Git, found: &Found, leash: &mut Leash<'_>) -> Result<(usize, usize), Failure> {
+/// empty directory stands. Mostly there is nothing to correct, and one listing is enough.
+fn correct(git: &Git, found: &Found, leash: &mut Leash<'_>) -> Result<Corrected, Failure> {
     let listed = git.call(["ls-files", "--stage", "-z"]).bytes(leash, INDEX)?;
-    let submodules = checkout::recorded_lines(git.directory())?;
-    let mut missing: HashMap<&[u8], Stage<'_>> = parse::stages(&submodules)
+    let recorded = checkout::recorded_lines(git.directory())?;
+    let mut missing: HashMap<&[u8], Stage<'_>> = parse::stages(&recorded)
         .filter(|submodule| found.empty.contains(submodule.path))
         .map(|submodule| (submodule.path, submodule))
         .collect();
-    let (mut entries, standing) = (0usize, missing.len());
+    let (mut entries, submodules) = (0usize, missing.len());
     let mut lines = Vec::new();
     for entry in parse::stages(&listed) {
         entries += 1;
@@ -93,12 +138,12 @@ fn correct(git: &Git, found: &Found, leash: &mut Leash<'_>) -> Result<(usize, us
         lines.push(0);
     }
     if lines.is_empty() {
-        return Ok((entries, standing));
+        return Ok(Corrected { entries, submodules, listed });
     }
     let call = git.call(["update-index", "--replace", "-z", "--index-info"]);
     call.feed(lines).quiet(leash)?;
-    let listed = git.call(["ls-files", "-z"]).bytes(leash, INDEX)?;
-    Ok((parse::fields(&listed).count(), standing))
+    let listed = git.call(["ls-files", "--stage", "-z"]).bytes(leash, INDEX)?;
+    Ok(Corrected { entries: parse::stages(&listed).count(), submodules, listed })
 }
 
 fn removal(entry: &Stage<'_>) -> Vec<u8> {

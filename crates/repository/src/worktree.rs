@@ -14,6 +14,7 @@ use crate::git::Git;
 use crate::id::ObjectId;
 use crate::layout;
 use crate::leash::Leash;
+use crate::presence;
 use crate::program::Program;
 use crate::repository::{self, Repository};
 
@@ -196,15 +197,41 @@ impl Worktree {
         if !self.tree().is_dir() || !self.git.directory().join("HEAD").is_file() {
             return Err(lost(&self.directory));
         }
-        let call = self.git.call(["cat-file", "--batch-check=%(objecttype)"]);
+        if let Some(is_there) = self.sees(tree) {
+            return Ok(is_there);
+        }
+        let call = self.git.call(["cat-file", "--batch-check=%(objecttype) %(objectname)"]);
         let also = tree.map_or_else(String::new, |tree| format!("{tree}\n"));
         let found = call.feed(format!("{0}\n{0}^{{tree}}\n{also}", self.base)).line(leash);
-        match found {
-            Ok(kinds) if kinds == "commit\ntree\ntree" => Ok(true),
-            Ok(kinds) if kinds.starts_with("commit\ntree") => Ok(false),
-            Err(failure) if !is_suspicious(&failure) => Err(failure),
-            _ => Err(base_lost(&self.base)),
+        let found = match found {
+            Err(failure) if !is_suspicious(&failure) => return Err(failure),
+            found => found.unwrap_or_default(),
+        };
+        let mut kinds = found.lines().map(|line| line.split_once(' ').unwrap_or_default());
+        let (Some(("commit", _)), Some(("tree", base_tree))) = (kinds.next(), kinds.next()) else {
+            return Err(base_lost(&self.base));
+        };
+        let _ = fs::write(self.base_tree_file(), format!("{} {base_tree}\n", self.base));
+        Ok(kinds.next().is_some_and(|(kind, _)| kind == "tree"))
+    }
+
+    /// The same without git, if a look at names is enough to say that all is there.
+    fn sees(&self, tree: Option<&ObjectId>) -> Option<bool> {
+        let text = fs::read_to_string(self.base_tree_file()).ok()?;
+        let (base, base_tree) = text.trim_end().split_once(' ')?;
+        if base != self.base.to_string() {
+            return None;
         }
+        let wanted = [Some(self.base), base_tree.parse().ok(), tree.copied()];
+        let wanted: Vec<ObjectId> = wanted.into_iter().flatten().collect();
+        let enough = wanted.len() == 2 + usize::from(tree.is_some());
+        let is_here = enough && presence::all(&self.git.directory().join("objects"), &wanted);
+        is_here.then_some(tree.is_some())
+    }
+
+    /// Which tree the base has: git said so once, and it cannot change.
+    fn base_tree_file(&self) -> PathBuf {
+        self.git.directory().join("countersign-base")
     }
 
     /// Turns a failure of git into what is behind it, if that is a worktree or a base that is gone.

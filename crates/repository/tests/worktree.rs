@@ -149,6 +149,88 @@ fn what_was_recorded_is_recalled_until_anything_changes() {
     }
 }
 
+/// Changes of every kind, each on top of the one before.
+fn change(tree: &Path, step: usize) {
+    let file = |name: &str| tree.join(name);
+    let run = |name: &str, mode| {
+        fs::set_permissions(file(name), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    match step {
+        0 => fs::write(file("a/b.c"), "changed").unwrap(),
+        1 => run("a/b.c", 0o755),
+        2 => put(tree, b"a.d/new", b"1"),
+        3 => put(tree, b"a1/deep/er/new", b"2"),
+        4 => fs::remove_file(file("a/b.c")).unwrap(),
+        5 => fs::rename(file("a.d"), file("a/d")).unwrap(),
+        6 => {
+            fs::remove_file(file("link")).unwrap();
+            symlink("a/d/new", file("link")).unwrap();
+        }
+        7 => {
+            fs::remove_file(file("link")).unwrap();
+            fs::write(file("link"), "no link").unwrap();
+        }
+        8 => fs::write(file("empty"), "").unwrap(),
+        9 => (0..40).for_each(|n| put(tree, format!("many/{n}").as_bytes(), &[n; 1000])),
+        _ => fs::remove_dir_all(file("many")).unwrap(),
+    }
+}
+
+#[test]
+fn the_tree_that_is_named_without_git_is_the_one_that_git_names() {
+    for format in ["sha1", "sha256"] {
+        let Some(fixture) = Fixture::with(&[&format!("--object-format={format}")]) else { return };
+        for name in ["a.c", "a/b.c", "a/z", "a0", "link", "ünï", ".gitignore"] {
+            put(&fixture.user(), name.as_bytes(), name.as_bytes());
+        }
+        fs::remove_file(fixture.user().join("link")).unwrap();
+        fixture.link("link", "a0");
+        fixture.commit("base");
+        let worktree = fixture.worktree("w");
+        let git_dir = worktree.directory().join("repo.git");
+        let files = ["index", "countersign-table", "countersign-state"].map(|f| git_dir.join(f));
+        worktree.state(&mut leash()).unwrap();
+        for step in 0..11 {
+            change(&worktree.tree(), step);
+            let [index, table, note] = &files;
+            let _ = fs::remove_file(index);
+            let ours = worktree.state(&mut leash()).unwrap();
+            assert!(!index.exists(), "step {step} needs no git");
+            // Everything is in the store: git reads it all.
+            fixture.git_in(&git_dir, &["fsck", "--strict", &ours.to_string()]);
+            fs::remove_file(table).unwrap();
+            let _ = fs::remove_file(note);
+            assert_eq!(worktree.state(&mut leash()).unwrap(), ours, "{format}, step {step}");
+            assert!(index.exists() && table.exists());
+        }
+        // A name that somebody may take for another is for git to judge.
+        put(&worktree.tree(), b"git~1", b"");
+        assert_eq!(code(worktree.state(&mut leash())), "PATH_INVALID");
+    }
+}
+
+#[test]
+fn half_a_table_proves_nothing() {
+    let Some(fixture) = Fixture::new() else { return };
+    fixture.write("f", "aaaa");
+    fixture.write("g", "aaaa");
+    fixture.commit("base");
+    let worktree = fixture.worktree("w");
+    worktree.state(&mut leash()).unwrap();
+    fs::write(worktree.tree().join("f"), "bbbb").unwrap();
+    let table = worktree.directory().join("repo.git/countersign-table");
+    let whole = fs::read(&table).unwrap();
+    let ours = worktree.state(&mut leash()).unwrap();
+    for at in [0, 21, 40, whole.len() / 2, whole.len() - 1] {
+        let mut other = whole.clone();
+        other[at] ^= 1;
+        for bytes in [&other, &whole[..at]] {
+            fs::write(&table, bytes).unwrap();
+            assert_eq!(worktree.state(&mut leash()).unwrap(), ours, "byte {at}");
+        }
+    }
+}
+
 #[test]
 fn a_change_that_keeps_size_and_time_is_seen() {
     let Some(fixture) = Fixture::new() else { return };

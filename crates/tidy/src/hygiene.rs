@@ -14,7 +14,7 @@ const MAX_RUST_LINES: usize = 700;
 /// alone a second counter.
 /// Patches are 7: ours, zlib, the names of git, and the lines that differ.
 /// Reports are 2, repositories one, actions 3 with their archives.
-pub const MAX_PACKAGES: usize = 460;
+pub const MAX_PACKAGES: usize = 462;
 
 /// The only place for unsafe code: system calls that nothing safe offers.
 const UNSAFE_HOME: &str = "crates/sandbox-linux/";

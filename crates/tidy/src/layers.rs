@@ -79,8 +79,9 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("tar", &["actions"]),
     // Whatever reads patches.
     ("imara-diff", &["patch"]),
-    ("miniz_oxide", &["patch"]),
+    ("miniz_oxide", &["patch", "repository"]),
     ("sha1", &["patch"]),
+    ("sha1-checked", &["repository"]),
     // Whatever reads documents a second time.
     ("pulldown-cmark", &["documents"]),
     ("serde-saphyr", &[]),
