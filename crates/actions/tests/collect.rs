@@ -199,33 +199,41 @@ fn two_collections_at_once_let_go_of_everything_once() {
     verify_home(bench.host.home(), &[], |_| {}).map_err(|_| "unsound").unwrap();
 }
 
+/// A small content waits in memory, and is written when it is named; a large one is in the store, and
+/// must stay there.
 #[test]
-fn a_content_that_a_call_is_about_to_name_stays() {
-    let bench = Bench::new();
-    let old = bench.put("run_1", "old", "the same");
-    bench.pass_days(40);
-    let digest = bench.record(&old, "old").digest;
-    let host = bench.another();
-    thread::scope(|scope| {
-        let held = bench.hold();
-        let call = scope
-            .spawn(|| bench.call_with(&host, "test.slow", "run_2", &json!({"text": "the same"})));
-        until(|| !bench.host.home().store.open_calls().unwrap().is_empty());
-        let collection = collect(&bench);
-        assert_eq!(names(&collection), ["old"]);
-        assert_eq!((collection.removed, collection.left), (0, 1));
-        drop(held);
-        let execution = call.join().unwrap();
-        assert_eq!(
-            bench.host.home().store.call(execution).unwrap().unwrap().state,
-            Lifecycle::Completed
-        );
-        let made = ArtifactId::of(execution, "made");
-        assert_eq!(read(&bench.host, &made).unwrap(), b"the same");
-    });
-    bench.pass_days(2);
-    collect(&bench);
-    assert!(bench.blob(&digest).exists(), "the young one needs it");
+fn a_content_that_a_call_is_about_to_name_is_there() {
+    for (times, left) in [(1, 0), (1 << 20, 1)] {
+        let bench = Bench::new();
+        let text = "the same".repeat(times);
+        let old = bench.put("run_1", "old", &text);
+        bench.pass_days(40);
+        let digest = bench.record(&old, "old").digest;
+        let host = bench.another();
+        thread::scope(|scope| {
+            let held = bench.hold();
+            let input = json!({"text": "the same", "times": times});
+            let call = scope.spawn(|| {
+                let input = input;
+                bench.call_with(&host, "test.slow", "run_2", &input)
+            });
+            until(|| !bench.host.home().store.open_calls().unwrap().is_empty());
+            let collection = collect(&bench);
+            assert_eq!(names(&collection), ["old"]);
+            assert_eq!((collection.removed, collection.left), (1 - left, left));
+            drop(held);
+            let execution = call.join().unwrap();
+            assert_eq!(
+                bench.host.home().store.call(execution).unwrap().unwrap().state,
+                Lifecycle::Completed
+            );
+            let made = ArtifactId::of(execution, "made");
+            assert_eq!(read(&bench.host, &made).unwrap(), text.as_bytes());
+        });
+        bench.pass_days(2);
+        collect(&bench);
+        assert!(bench.blob(&digest).exists(), "the young one needs it");
+    }
 }
 
 #[test]

@@ -1,18 +1,20 @@
 //! Publishing committed effects. Idempotent: recovery runs it again after a crash.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
+use std::io::Write as _;
 use std::path::Path;
+use std::sync::LazyLock;
 
 use countersign_journal::Blobs;
 use countersign_model::effect::{Effect, Image};
-use countersign_model::{ExecutionId, Failure};
+use countersign_model::{Digest, ExecutionId, Failure};
 
 use countersign_repository::{Leash, Program, RefChange, RefOutcome, Repository, Signature};
 
 use crate::clock::{Clock, SystemClock};
 use crate::path::RelPath;
-use crate::root::{Root, Standing};
+use crate::root::{Root, Standing, std_failure};
 use crate::work::{PATIENCE, object};
 
 /// What to do about an effect that cannot be brought about now.
@@ -24,19 +26,42 @@ pub(crate) enum Patience {
     GiveUp,
 }
 
-/// Up to so many changes are synced each by itself; for more it is cheaper to sync everything twice.
-const ONE_BY_ONE: usize = 32;
+/// Contents by their digests, which were taken of these very bytes.
+pub(crate) type Contents = HashMap<Digest, Vec<u8>>;
+
+/// Where contents come from: memory if they are still there, otherwise the store.
+#[derive(Clone, Copy)]
+pub(crate) struct Source<'s> {
+    pub(crate) blobs: &'s Blobs,
+    pub(crate) contents: &'s Contents,
+}
+
+impl<'s> From<&'s Blobs> for Source<'s> {
+    fn from(blobs: &'s Blobs) -> Self {
+        static NOTHING: LazyLock<Contents> = LazyLock::new(Contents::new);
+        Source { blobs, contents: &NOTHING }
+    }
+}
+
+impl Source<'_> {
+    fn write(self, digest: &Digest, file: &mut File) -> Result<(), Failure> {
+        match self.contents.get(digest) {
+            Some(bytes) => Ok(file.write_all(bytes).map_err(|error| std_failure(&error))?),
+            None => Ok(self.blobs.copy_to(digest, file)?),
+        }
+    }
+}
 
 /// Brings every effect about and returns the paths that had to be left alone, because they held
 /// neither what was there before the call nor what the call wrote.
 pub(crate) fn publish(
     root: Result<&Root, &Failure>,
-    blobs: &Blobs,
+    source: Source<'_>,
     execution: ExecutionId,
     effects: &[Effect],
     patience: Patience,
 ) -> Result<Vec<String>, Failure> {
-    let many = effects.iter().filter(|effect| effect.needs_publishing()).count() > ONE_BY_ONE;
+    let many = effects.iter().filter(|effect| effect.needs_publishing()).count() > 1;
     let together = root.ok().filter(|_| many).and_then(|root| root.for_many().ok());
     let root = together.as_ref().map_or(root, Ok);
     let made = effects.iter().filter(|effect| !effect.is_removal()).map(Effect::target).collect();
@@ -50,7 +75,7 @@ pub(crate) fn publish(
             }
             _ => root
                 .map_err(Clone::clone)
-                .and_then(|root| publish_one(root, blobs, effect, &temporary)),
+                .and_then(|root| publish_one(root, source, effect, &temporary)),
         };
         publisher.settle(index, effect, done)?;
     }
@@ -122,8 +147,8 @@ impl<'p> Publisher<'p> {
         Ok(())
     }
 
-    /// Many changes share their syncs: contents first, so that a name never stands for less than all
-    /// of its file, and then everything.
+    /// Changes share their syncs: contents first, so that a name never stands for less than all of
+    /// its file, and then everything.
     fn finish(mut self) -> Result<Vec<String>, Failure> {
         let (Ok(root), execution) = (self.root, self.execution) else { return Ok(self.unsettled) };
         if !root.is_for_many() {
@@ -143,7 +168,7 @@ impl<'p> Publisher<'p> {
 
 fn publish_one(
     root: &Root,
-    blobs: &Blobs,
+    source: Source<'_>,
     effect: &Effect,
     temporary: &str,
 ) -> Result<Done, Failure> {
@@ -159,7 +184,7 @@ fn publish_one(
             _ => Ok(false),
         },
         Effect::FileWritten { before, after, .. } => {
-            return write_file(root, blobs, &path()?, (*before, *after), temporary);
+            return write_file(root, source, &path()?, (*before, *after), temporary);
         }
         Effect::FileDeleted { before, .. } => delete_file(root, &path()?, *before),
         Effect::LinkWritten { before, after, .. } => {
@@ -233,22 +258,21 @@ fn make_directory(root: &Root, path: &RelPath, mode: Option<u32>) -> Result<bool
 
 fn write_file(
     root: &Root,
-    blobs: &Blobs,
+    source: Source<'_>,
     path: &RelPath,
     (before, after): (Option<Image>, Image),
     temporary: &str,
 ) -> Result<Done, Failure> {
-    if root.holds(path, after)? {
-        return Ok(Done::Settled);
-    }
-    let ours = match before {
-        Some(before) => root.holds(path, before)?,
-        None => root.standing(path)? == Standing::Nothing,
+    let either: Vec<Image> = [Some(after), before].into_iter().flatten().collect();
+    let ours = match root.holds_one(path, &either)? {
+        Some(found) if found == after => return Ok(Done::Settled),
+        Some(_) => true,
+        None => before.is_none() && root.standing(path)? == Standing::Nothing,
     };
     if !ours {
         return Ok(Done::NotOurs);
     }
-    let content = |file: &mut File| Ok(blobs.copy_to(&after.digest, file)?);
+    let content = |file: &mut File| source.write(&after.digest, file);
     root.write_aside(path, after.mode, temporary, content)?;
     if root.is_for_many() {
         return Ok(Done::Aside);

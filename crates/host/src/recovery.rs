@@ -170,7 +170,7 @@ impl Host {
     ) -> Result<(), Finish> {
         let execution = recorder.execution();
         let (blobs, effects) = (&self.home.blobs, &committed.effects);
-        let unsettled = publish(root, blobs, execution, effects, patience)?;
+        let unsettled = publish(root, blobs.into(), execution, effects, patience)?;
         recorder.note(CallEvent::Completed(Completed {
             output: committed.output,
             usage: Usage::default(),

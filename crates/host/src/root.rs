@@ -7,11 +7,14 @@
 pub(crate) mod control;
 mod entries;
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use countersign_journal::sync_together;
 use countersign_model::digest::Hasher;
 use countersign_model::effect::Image;
 use countersign_model::{Digest, Failure};
@@ -19,6 +22,7 @@ use rustix::fs::{self, Access, AtFlags, CWD, Dir, FileType, Mode, OFlags, RawMod
 use rustix::io::Errno;
 
 use crate::home::Layout;
+use crate::manifest::{Stamp, file_clock};
 use crate::path::RelPath;
 pub(crate) use entries::Standing;
 
@@ -51,17 +55,47 @@ pub struct Root {
 }
 
 /// When changes reach the disk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 enum Syncs {
     Each,
-    Together,
+    Together(Mutex<Waiting>),
 }
+
+/// What is not yet known to be on disk.
+#[derive(Debug, Default)]
+struct Waiting {
+    files: Vec<File>,
+    directories: BTreeMap<Identity, File>,
+    /// More than are worth holding on to: everything is synced.
+    too_many: bool,
+}
+
+impl Waiting {
+    fn add(&mut self, file: File) {
+        self.too_many |= self.files.len() >= ONE_BY_ONE;
+        if !self.too_many {
+            self.files.push(file);
+        }
+    }
+
+    fn add_directory(&mut self, directory: File, identity: Identity) {
+        self.too_many |= self.directories.len() >= ONE_BY_ONE;
+        if !self.too_many {
+            self.directories.insert(identity, directory);
+        }
+    }
+}
+
+/// Up to so many files are synced each by itself; for more it is cheaper to sync everything.
+const ONE_BY_ONE: usize = 64;
 
 /// A file and its content, read through one descriptor.
 #[derive(Debug, Clone)]
 pub struct Content {
     pub bytes: Vec<u8>,
     pub image: Image,
+    /// By which a change would be noticed; nothing if it could go unnoticed.
+    marks: Option<Stamp>,
 }
 
 /// One name in a directory.
@@ -216,8 +250,9 @@ impl Root {
 
     /// The content of a file of at most `limit` bytes; `None` if there is no such file.
     pub fn read(&self, path: &RelPath, limit: u64) -> Result<Option<Content>, Failure> {
+        let now = file_clock();
         let Some((file, stat)) = self.open_file(path)? else { return Ok(None) };
-        let mut bytes = Vec::new();
+        let mut bytes = Vec::with_capacity(usize::try_from(size(&stat).min(limit)).unwrap_or(0));
         let mut limited = File::from(file).take(limit.saturating_add(1));
         limited.read_to_end(&mut bytes).map_err(|e| std_failure(&e))?;
         if bytes.len() as u64 > limit {
@@ -228,7 +263,9 @@ impl Root {
             size: bytes.len() as u64,
             mode: permissions(&stat),
         };
-        Ok(Some(Content { bytes, image }))
+        // What changed in this tick of the clock may change again without another mark.
+        let marks = Some(Stamp::of(&stat)).filter(|marks| marks.changed_at() < now);
+        Ok(Some(Content { bytes, image, marks }))
     }
 
     /// The file as it stands, without holding it in memory; `None` if there is no such file. No
@@ -237,13 +274,15 @@ impl Root {
         self.open_file(path)?.map(|(file, stat)| image_of(file, &stat, path)).transpose()
     }
 
-    /// Whether a file is still what it was. A different size is enough to tell, so that a file which
-    /// somebody else made huge is not read.
-    pub fn is_still(&self, path: &RelPath, before: Option<Image>) -> Result<bool, Failure> {
+    /// Whether a file is still what it was. The same marks are enough to tell, because whoever changes
+    /// a file moves its change time, which nobody can set; and so is a different size, so that a file
+    /// which somebody else made huge is not read.
+    pub fn is_still(&self, path: &RelPath, before: Option<&Content>) -> Result<bool, Failure> {
         match (self.open_file(path)?, before) {
             (None, None) => Ok(true),
-            (Some((_, stat)), Some(image)) if size(&stat) == image.size => {
-                Ok(self.image(path)? == Some(image))
+            (Some((_, stat)), Some(content)) if content.marks == Some(Stamp::of(&stat)) => Ok(true),
+            (Some((file, stat)), Some(content)) if size(&stat) == content.image.size => {
+                Ok(image_of(file, &stat, path)? == content.image)
             }
             _ => Ok(false),
         }
@@ -388,9 +427,12 @@ impl Root {
             let _ = fs::fchown(file, Some(owner.0), Some(owner.1));
         }
         fs::fchmod(file, Mode::from_raw_mode(mode as RawMode)).map_err(io_failure)?;
-        match self.syncs {
+        match &self.syncs {
             Syncs::Each => file.sync_all().map_err(|e| std_failure(&e)),
-            Syncs::Together => Ok(()),
+            Syncs::Together(waiting) => {
+                lock(waiting).add(file.try_clone().map_err(|e| std_failure(&e))?);
+                Ok(())
+            }
         }
     }
 
@@ -400,21 +442,31 @@ impl Root {
             fs::openat(&self.directory, ".", DIRECTORY, Mode::empty()).map_err(io_failure)?;
         let (path, location) = (self.path.clone(), self.location.clone());
         let home = self.home.clone();
-        Ok(Root { directory, path, location, home, syncs: Syncs::Together })
+        Ok(Root { directory, path, location, home, syncs: Syncs::Together(Mutex::default()) })
     }
 
     pub(crate) fn is_for_many(&self) -> bool {
-        self.syncs == Syncs::Together
+        matches!(self.syncs, Syncs::Together(_))
     }
 
+    /// Everything that was changed so far is on disk when this returns.
     pub(crate) fn sync_all(&self) -> Result<(), Failure> {
-        fs::syncfs(readable(&self.directory)?).map_err(io_failure)
+        let Syncs::Together(waiting) = &self.syncs else { return Ok(()) };
+        let Waiting { files, directories, too_many } = std::mem::take(&mut *lock(waiting));
+        if too_many {
+            return fs::syncfs(readable(&self.directory)?).map_err(io_failure);
+        }
+        sync_together(files.iter().chain(directories.values())).map_err(|e| std_failure(&e))
     }
 
     fn sync(&self, directory: &OwnedFd) -> Result<(), Failure> {
-        match self.syncs {
+        match &self.syncs {
             Syncs::Each => fs::fsync(readable(directory)?).map_err(io_failure),
-            Syncs::Together => Ok(()),
+            Syncs::Together(waiting) => {
+                let identity = identity(&fs::fstat(directory).map_err(io_failure)?);
+                lock(waiting).add_directory(readable(directory)?.into(), identity);
+                Ok(())
+            }
         }
     }
 
@@ -425,6 +477,10 @@ impl Root {
             Err(error) => Err(io_failure(error)),
         }
     }
+}
+
+fn lock(waiting: &Mutex<Waiting>) -> MutexGuard<'_, Waiting> {
+    waiting.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn image_of(file: OwnedFd, stat: &Stat, path: &RelPath) -> Result<Image, Failure> {
@@ -521,7 +577,7 @@ pub(crate) fn too_large(path: &RelPath, limit: u64) -> Failure {
     Failure::resource("FILE_TOO_LARGE", message).hint("raise maxFileSize in the tool's declaration")
 }
 
-fn std_failure(error: &std::io::Error) -> Failure {
+pub(crate) fn std_failure(error: &std::io::Error) -> Failure {
     match Errno::from_io_error(error) {
         Some(errno) => io_failure(errno),
         None => Failure::execution("IO_FAILED", error.to_string()),

@@ -161,6 +161,8 @@ pub(crate) struct Staged {
     pub(crate) keys: BTreeMap<String, Option<Vec<u8>>>,
     pub(crate) links: BTreeMap<RelPath, Option<String>>,
     pub(crate) artifacts: Vec<Artifact>,
+    /// Contents of artifacts that are not in the store yet.
+    pub(crate) contents: Vec<(Digest, Vec<u8>)>,
     pub(crate) refs: Vec<RefMove>,
 }
 

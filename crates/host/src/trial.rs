@@ -103,7 +103,7 @@ impl Trial {
         let effects = effects_of(&blobs, root, &staged.directory, &changes)?;
         workspace_unchanged(root, manifest, &effects)?;
         let execution = ExecutionId::from_uuid(SystemClock.new_id());
-        let unsettled = publish(Ok(root), &blobs, execution, &effects, Patience::Wait)?;
+        let unsettled = publish(Ok(root), (&blobs).into(), execution, &effects, Patience::Wait)?;
         match unsettled.first() {
             None => Ok(effects.iter().map(told).collect()),
             Some(first) => {

@@ -22,7 +22,7 @@ pub mod sqlite;
 pub mod store;
 pub mod verify;
 
-pub use blobs::{BlobBatch, Blobs};
+pub use blobs::{BlobBatch, Blobs, sync_together};
 pub use checkpoint::{Checkpoint, CheckpointError, NoteSigner, VerifierKey};
 pub use entry::Entry;
 pub use error::{AppendError, Conflict, JournalError};

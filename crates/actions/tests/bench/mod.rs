@@ -298,7 +298,7 @@ fn declare(id: &str, note: &str, deterministic: bool) -> Declaration {
     let count = json!({"type": "integer", "description": "A count"});
     let declaration = json!({
         "id": id, "version": "1.0.0", "name": "A test", "description": format!("A test, {note}."),
-        "inputSchema": schema(json!({"text": text, "kept": text}), json!([])),
+        "inputSchema": schema(json!({"text": text, "kept": text, "times": count}), json!([])),
         "outputSchema": schema(json!({"count": count, "kept": text}), json!(["count"])),
         "requiredCapabilities": ["filesystem.read"],
         "resourceLimits": {"maxExecutionTime": 60_000, "maxMemory": 1 << 20},
@@ -337,7 +337,9 @@ impl NativeTool for Slow {
     }
 
     fn run(&self, input: &Value, context: &mut ToolContext) -> Result<Value, Failure> {
-        let text = input.get("text").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let text = input.get("text").and_then(Value::as_str).unwrap_or_default();
+        let times = input.get("times").and_then(Value::as_u64).unwrap_or(1);
+        let text = text.repeat(usize::try_from(times).unwrap());
         context.make_artifact("made", "text/plain", &mut text.as_bytes())?;
         drop(self.0.lock().unwrap());
         let mut output = json!({"count": text.len()});

@@ -12,6 +12,7 @@ use super::Call;
 use super::execute::{Open, Work};
 use super::program::ProgramWork;
 use crate::path::RelPath;
+use crate::publish::Contents;
 use crate::root::{LARGEST_FILE, Root, too_large};
 use crate::snapshot::Snapshot;
 use crate::tool::{RefMove, Staged};
@@ -28,6 +29,8 @@ pub(super) struct Changes {
     pub(super) effects: Vec<Effect>,
     pub(super) artifacts: Vec<Artifact>,
     pub(super) keys: Vec<KeyChange>,
+    /// Contents of files that are written, as far as they are in memory.
+    pub(super) contents: Contents,
     /// Branches that are moved.
     pub(super) refs: Vec<RefMove>,
     /// Paths that are published, and that nobody else may publish meanwhile.
@@ -52,12 +55,15 @@ impl Call<'_> {
 
 fn native_changes(blobs: &Blobs, before: &Snapshot, staged: Staged) -> Result<Changes, Failure> {
     let effects = native_effects(before, &staged);
-    if effects.iter().any(Effect::needs_publishing) {
-        keep_contents(blobs, before, &staged)?;
+    match effects.iter().any(Effect::needs_publishing) {
+        true => keep_contents(blobs, before, &staged)?,
+        false => staged.keep_outputs(blobs)?,
     }
     let parents = parents(&effects);
+    let new = staged.files.into_values().flatten();
     Ok(Changes {
         effects,
+        contents: new.map(|new| (new.image.digest, new.bytes)).collect(),
         artifacts: staged.artifacts,
         refs: staged.refs,
         keys: staged.keys.into_iter().map(|(key, value)| KeyChange { key, value }).collect(),
@@ -68,12 +74,15 @@ fn native_changes(blobs: &Blobs, before: &Snapshot, staged: Staged) -> Result<Ch
 
 fn keep_contents(blobs: &Blobs, before: &Snapshot, staged: &Staged) -> Result<(), Failure> {
     let mut batch = blobs.batch();
+    for (digest, bytes) in &staged.contents {
+        batch.put_known(*digest, bytes)?;
+    }
     for (path, new) in &staged.files {
         if let Some(Some(old)) = before.files.get(path) {
-            batch.put(&mut old.bytes.as_slice())?;
+            batch.put_known(old.image.digest, &old.bytes)?;
         }
         if let Some(new) = new {
-            batch.put(&mut new.bytes.as_slice())?;
+            batch.put_known(new.image.digest, &new.bytes)?;
         }
     }
     Ok(batch.finish()?)

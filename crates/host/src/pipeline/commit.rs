@@ -18,7 +18,7 @@ use crate::approvals::void;
 use crate::clock::Clock;
 use crate::manifest::{Manifest, conflict};
 use crate::path::RelPath;
-use crate::publish::{Patience, check_refs, lost_root, publish};
+use crate::publish::{Contents, Patience, Source, check_refs, lost_root, publish};
 use crate::root::Root;
 use crate::tool::RefMove;
 
@@ -40,6 +40,7 @@ pub struct Committed<'h> {
     open: Open,
     output: Value,
     effects: Vec<Effect>,
+    contents: Contents,
     artifacts: Vec<Artifact>,
 }
 
@@ -75,7 +76,7 @@ impl<'h> Checked<'h> {
             call.host.home.keep(&mut call.recorder, payload, bytes)?;
             Ok(changes)
         });
-        let changes = match prepared {
+        let mut changes = match prepared {
             Ok(changes) => changes,
             Err(failure) => return Err(call.roll_back(open, failure)),
         };
@@ -94,8 +95,9 @@ impl<'h> Checked<'h> {
             call.note_completed(&open, payload, Vec::new())?;
         }
         let (effects, artifacts) = (changes.effects.clone(), changes.artifacts.clone());
+        let contents = std::mem::take(&mut changes.contents);
         match call.recorder.flush_with(commit_batch(&call, &open, changes)) {
-            Ok(()) => Ok(Committed { call, open, output, effects, artifacts }),
+            Ok(()) => Ok(Committed { call, open, output, effects, contents, artifacts }),
             Err(AppendError::Conflict(conflict)) => {
                 call.recorder.rewind(mark);
                 Err(call.lost(open, conflict))
@@ -198,8 +200,7 @@ fn world_unchanged(
             }
         }
         for (path, content) in &snapshot.files {
-            let before = content.as_ref().map(|content| content.image);
-            if !root.is_still(path, before).or_else(replaced)? {
+            if !root.is_still(path, content.as_ref()).or_else(replaced)? {
                 return Err(changed(&format!("`{path}` was changed")));
             }
         }
@@ -260,14 +261,14 @@ fn changed(what: &str) -> Failure {
 impl Committed<'_> {
     /// Makes the effects visible. A crash from here on is finished by recovery.
     pub fn publish(self) -> Result<Outcome, Failure> {
-        let Committed { mut call, open, output, effects, artifacts } = self;
+        let Committed { mut call, open, output, effects, contents, artifacts } = self;
         let execution = call.recorder.execution();
         if effects.iter().any(Effect::needs_publishing) {
             let root = open.asked.place.shared_root();
             let lost = lost_root();
             let root = root.map(|root| &**root).ok_or(&lost);
-            let blobs = &call.host.home.blobs;
-            let published = publish(root, blobs, execution, &effects, Patience::Wait);
+            let source = Source { blobs: &call.host.home.blobs, contents: &contents };
+            let published = publish(root, source, execution, &effects, Patience::Wait);
             let unsettled = match published {
                 Ok(unsettled) => unsettled,
                 Err(failure) => return Err(unfinished(*call.broken(failure))),

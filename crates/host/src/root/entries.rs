@@ -147,22 +147,35 @@ impl Root {
 
     /// Whether a file is this one, byte for byte.
     pub(crate) fn holds(&self, path: &RelPath, image: Image) -> Result<bool, Failure> {
+        Ok(self.holds_one(path, &[image])?.is_some())
+    }
+
+    /// Which of these a file is, byte for byte; the first, if two are alike. It is read once.
+    pub(crate) fn holds_one(
+        &self,
+        path: &RelPath,
+        images: &[Image],
+    ) -> Result<Option<Image>, Failure> {
         let found = match self.open_regular(path) {
             Err(failure) if failure.code == "FILE_FORBIDDEN" => {
                 // The program took the right to read it away, from us as well. Size and permissions
                 // have to do.
                 let entry = self.look(path)?;
-                let fits = |entry: Entry| (entry.size(), entry.mode()) == (image.size, image.mode);
-                return Ok(image.mode & 0o400 == 0 && entry.is_some_and(fits));
+                let fits = |image: &&Image| {
+                    let same = |e: &Entry| (e.size(), e.mode()) == (image.size, image.mode);
+                    image.mode & 0o400 == 0 && entry.as_ref().is_some_and(same)
+                };
+                return Ok(images.iter().find(fits).copied());
             }
             found => found?,
         };
         match found {
             // A different size is enough to tell.
-            Some((file, stat)) if size(&stat) == image.size => {
-                Ok(image_of(file, &stat, path)? == image)
+            Some((file, stat)) if images.iter().any(|image| size(&stat) == image.size) => {
+                let found = image_of(file, &stat, path)?;
+                Ok(images.contains(&found).then_some(found))
             }
-            _ => Ok(false),
+            _ => Ok(None),
         }
     }
 

@@ -1,11 +1,11 @@
 //! Where a call works, and what of the host a built-in tool may lean on.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use countersign_journal::{Blobs, NoteSigner, Store};
 use countersign_model::scope::pattern_for;
-use countersign_model::{ArtifactId, ArtifactRecord, Capability, Failure, Need};
+use countersign_model::{ArtifactId, ArtifactRecord, Capability, Digest, Failure, Need};
 
 use crate::backends::Backends;
 use crate::config::ActionsConfig;
@@ -34,6 +34,8 @@ pub struct Place {
     root: Option<Arc<Root>>,
     work: Option<Arc<WorkPlace>>,
     services: Services,
+    /// The artifact that was read last: what a footprint rests on is what the tool works with.
+    read: Arc<Mutex<Option<(Digest, Arc<Vec<u8>>)>>>,
 }
 
 impl Place {
@@ -42,7 +44,7 @@ impl Place {
         work: Option<Arc<WorkPlace>>,
         services: Services,
     ) -> Self {
-        Place { root, work, services }
+        Place { root, work, services, read: Arc::default() }
     }
 
     /// The path as grants name it.
@@ -74,12 +76,22 @@ impl Place {
     }
 
     /// Its content, checked against its digest.
-    pub fn artifact_bytes(&self, record: &ArtifactRecord, most: u64) -> Result<Vec<u8>, Failure> {
+    pub fn artifact_bytes(
+        &self,
+        record: &ArtifactRecord,
+        most: u64,
+    ) -> Result<Arc<Vec<u8>>, Failure> {
         if record.size > most {
             let message = format!("`{}` has {} bytes, more than {most}", record.name, record.size);
             return Err(Failure::resource("ARTIFACT_TOO_LARGE", message));
         }
-        Ok(self.services.blobs.get(&record.digest)?)
+        let mut last = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, bytes)) = last.as_ref().filter(|(digest, _)| *digest == record.digest) {
+            return Ok(Arc::clone(bytes));
+        }
+        let bytes = Arc::new(self.services.blobs.get(&record.digest)?);
+        *last = Some((record.digest, Arc::clone(&bytes)));
+        Ok(bytes)
     }
 
     /// Whether a symbolic link stands at a path.

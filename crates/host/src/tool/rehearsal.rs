@@ -29,7 +29,9 @@ impl ToolContext {
         let output = native.run(input, &mut self)?;
         self.check()?;
         let snapshot = Arc::clone(&self.snapshot);
+        let made = self.place.services().made.clone();
         let (staged, _) = self.finish();
+        staged.keep_outputs(&made)?;
         let effects = comparable(&native_effects(&snapshot, &staged));
         Ok(Rehearsed { output, artifacts: staged.artifacts, effects })
     }

@@ -10,7 +10,7 @@ use countersign_model::{ArtifactId, Digest, Failure};
 use serde::Serialize;
 
 use super::super::measure::{peak_bytes, reset_peak, resident_bytes, timed};
-use super::smallest::SMALL;
+use super::smallest::{self, SMALL};
 use super::stage::{Stage, failed};
 use super::{Beside, Size, Steps};
 
@@ -34,10 +34,10 @@ pub(super) struct Contents {
     pub(super) grown_by_large: u64,
 }
 
-pub(super) fn measure(stage: &Stage, size: &Size, steps: &mut Steps) -> Result<Contents, Failure> {
-    let many = several(stage, (size.artifacts, MIB), steps)?;
+pub(super) fn measure(dir: &Path, size: &Size, steps: &mut Steps) -> Result<Contents, Failure> {
+    let many = apart(&dir.join("many"), (size.artifacts, MIB), steps)?;
     let rounds = if size.large > 1 << 30 { 1 } else { 3 };
-    let large = several(stage, (rounds, size.large), steps)?;
+    let large = apart(&dir.join("long"), (rounds, size.large), steps)?;
     Ok(Contents {
         count: size.artifacts,
         put: many.put,
@@ -68,6 +68,18 @@ impl Times {
     }
 }
 
+/// In a home that is gone afterwards: there need not be room for all contents at once.
+fn apart(dir: &Path, what: (usize, u64), steps: &mut Steps) -> Result<Measured, Failure> {
+    fs::create_dir(dir).map_err(|error| failed(&error))?;
+    let stage = Stage::new(dir)?;
+    stage.workspace(SMALL, smallest::files())?;
+    stage.put(PLACE, "first", &b"1"[..])?;
+    let measured = several(&stage, what, steps)?;
+    drop(stage);
+    fs::remove_dir_all(dir).map_err(|error| failed(&error))?;
+    Ok(measured)
+}
+
 fn several(
     stage: &Stage,
     (count, size): (usize, u64),
@@ -82,19 +94,24 @@ fn several(
     for number in 0..count {
         let content = || Content { seed: number as u64 ^ size, left: size };
         put.plain.push(timed(|| kept(stage, &mut content(), &copy))?);
+        get.plain.push(timed(|| copied(&copy, &got))?);
+        removed(&[&copy, &got])?;
         let mut id = None;
         put.ours.push(timed(|| {
             id = Some(stage.put(PLACE, &format!("{size}-{number}"), content())?);
             Ok(())
         })?);
         let id = id.ok_or_else(|| failed(&"no artifact was made"))?;
-        get.plain.push(timed(|| copied(&copy, &got))?);
         get.ours.push(timed(|| taken(stage, &id, &got))?);
-        fs::remove_file(&copy).map_err(|error| failed(&error))?;
+        removed(&[&got])?;
         steps.step();
     }
     let grown = peak_bytes().saturating_sub(before);
     Ok(Measured { put: put.beside(), get: get.beside(), grown })
+}
+
+fn removed(paths: &[&Path]) -> Result<(), Failure> {
+    paths.iter().try_for_each(fs::remove_file).map_err(|error| failed(&error))
 }
 
 /// Whole under its name and on disk when this returns, as an artifact is.

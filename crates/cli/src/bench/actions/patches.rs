@@ -27,6 +27,9 @@ pub(super) struct PatchRow {
     pub(super) beside: Beside,
     /// The same with a `git apply` whose result is on disk when it is done, as ours is.
     pub(super) synced: Beside,
+    /// The same with a result that is also kept as a tree: `git apply`, `git add`, `git write-tree`
+    /// and a sync.
+    pub(super) recorded: Beside,
     pub(super) peak_memory: u64,
 }
 
@@ -53,6 +56,7 @@ fn row(
     let artifact = stage.put(PLACE, &format!("{hunks}.patch"), bytes.as_slice())?;
     let name = patch.to_str().unwrap_or_default();
     let (mut ours, mut plain, mut synced) = (Vec::new(), Vec::new(), Vec::new());
+    let mut recorded = Vec::new();
     reset_peak();
     for _ in 0..rounds {
         plain.push(stage.time(|| git(checkout, &["apply", name]))?);
@@ -61,6 +65,8 @@ fn row(
         apply(stage, &artifact, true)?;
         synced.push(stage.time(|| git(checkout, &["apply", name]).and_then(|()| stage.settle()))?);
         git(checkout, &["apply", "-R", name])?;
+        recorded.push(stage.time(|| record(stage, checkout, name))?);
+        git(checkout, &["reset", "-q", "--hard"])?;
         steps.step();
     }
     Ok(PatchRow {
@@ -68,9 +74,18 @@ fn row(
         files,
         patch_bytes: bytes.len(),
         beside: Beside::of(ours.clone(), plain),
-        synced: Beside::of(ours, synced),
+        synced: Beside::of(ours.clone(), synced),
+        recorded: Beside::of(ours, recorded),
         peak_memory: peak_bytes(),
     })
+}
+
+/// What ours does, with git alone: applied, known by the id of a tree, and on disk.
+fn record(stage: &Stage, checkout: &Path, patch: &str) -> Result<(), Failure> {
+    git(checkout, &["apply", patch])?;
+    git(checkout, &["add", "-A"])?;
+    git_into(checkout, &["write-tree"], &stage.dir.join("tree.id"))?;
+    stage.settle()
 }
 
 fn apply(stage: &Stage, patch: &ArtifactId, reverse: bool) -> Result<(), Failure> {

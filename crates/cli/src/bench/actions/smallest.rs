@@ -26,8 +26,7 @@ pub(super) fn measure(
     rounds: usize,
     steps: &mut Steps,
 ) -> Result<Smallest, Failure> {
-    let files = (0..20).map(|file| (format!("src/file{file}.rs"), format!("// {file}\n")));
-    stage.workspace(SMALL, files)?;
+    stage.workspace(SMALL, files())?;
     stage.put((SMALL, "run_summary"), "first", &b"1"[..])?;
     let (mut put, mut summary, mut digest) = (Vec::new(), Vec::new(), Vec::new());
     let mut opened = Vec::new();
@@ -50,6 +49,10 @@ pub(super) fn measure(
         summarize_run: Beside::of(summary, digest),
         open_work_millis: median(opened),
     })
+}
+
+pub(super) fn files() -> impl Iterator<Item = (String, String)> {
+    (0..20).map(|file| (format!("src/file{file}.rs"), format!("// {file}\n")))
 }
 
 fn smallest_call(stage: &Stage, round: usize) -> Result<(), Failure> {
