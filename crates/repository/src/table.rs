@@ -15,7 +15,6 @@ use std::time::SystemTime;
 use countersign_model::{Digest, Failure};
 use rustix::fs::{Mode as Rights, OFlags};
 
-use crate::files::Scratch;
 use crate::id::{ObjectFormat, ObjectId};
 use crate::leash::Leash;
 use crate::object::{self, Kind, Writing};
@@ -314,13 +313,12 @@ impl Table {
         Some(Table { files, trees }).filter(|_| rest.0.is_empty())
     }
 
-    /// What cannot be written costs time, and nothing else.
+    /// Written in its place: half of it proves nothing, and a new file each time costs more than the
+    /// bytes. What cannot be written costs time, and nothing else.
     pub(crate) fn note(&self, git_dir: &Path) {
-        let new = Scratch::file(git_dir, FILE);
-        let written = fs::write(new.path(), self.bytes());
-        let placed = written.and_then(|()| fs::rename(new.path(), git_dir.join(FILE)));
-        if placed.is_err() {
-            let _ = fs::remove_file(git_dir.join(FILE));
+        let path = git_dir.join(FILE);
+        if fs::write(&path, self.bytes()).is_err() {
+            let _ = fs::remove_file(path);
         }
     }
 

@@ -29,13 +29,16 @@ pub(crate) struct Services {
     pub(crate) actions: Arc<ActionsConfig>,
 }
 
+/// The content of an artifact, and its digest.
+type Read = (Digest, Arc<Vec<u8>>);
+
 #[derive(Debug, Clone)]
 pub struct Place {
     root: Option<Arc<Root>>,
     work: Option<Arc<WorkPlace>>,
     services: Services,
     /// The artifact that was read last: what a footprint rests on is what the tool works with.
-    read: Arc<Mutex<Option<(Digest, Arc<Vec<u8>>)>>>,
+    read: Arc<Mutex<Option<Read>>>,
 }
 
 impl Place {
