@@ -4,10 +4,12 @@
 //! sockets and over what it takes for another repository, without a word. Git is shown all of them
 //! once; after that we name the tree ourselves, as long as little has changed.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::fs;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::SystemTime;
 
 use countersign_model::{Digest, Failure};
@@ -16,14 +18,17 @@ use serde_json::json;
 use crate::checkout::{self, INDEX};
 use crate::git::Git;
 use crate::id::ObjectId;
-use crate::leash::Leash;
+use crate::leash::{Leash, Tick};
 use crate::parse::{self, Mode, Stage};
 use crate::recall::{self, Recalled, Sight, Stamp};
 use crate::table::Table;
 use crate::worktree::Worktree;
 
-/// How many entries are walked between two looks at the leash.
-const STRIDE: usize = 1024;
+/// How many directories are walked between two looks at the leash.
+const STRIDE: usize = 64;
+
+/// So many directories to look into are worth a thread.
+const WORTH_SHARING: usize = 16;
 
 impl Worktree {
     /// Records everything in `tree/` and names it. Two equal trees have the same id. Directories
@@ -170,6 +175,22 @@ struct Found {
 }
 
 impl Found {
+    /// Takes in what stands in one directory, and tells the directories below.
+    fn take_in(&mut self, root: &Path, directory: Vec<u8>) -> Result<Vec<Vec<u8>>, Failure> {
+        let below = list(root, &directory)?;
+        if below.is_empty() {
+            self.empty.insert(directory);
+        }
+        let mut deeper = Vec::new();
+        for (path, kind) in below {
+            match kind {
+                Kind::Directory => deeper.push(path),
+                Kind::File(stamp) => drop(self.files.insert(path, stamp)),
+            }
+        }
+        Ok(deeper)
+    }
+
     fn sight(&self, submodules: &[u8]) -> Digest {
         let mut sight = Sight::default();
         self.files.iter().for_each(|(path, stamp)| sight.add(path, Some(stamp)));
@@ -179,28 +200,51 @@ impl Found {
     }
 }
 
+/// The first levels alone, and then, where there is something to share, two halves at the same time.
 fn walk(root: &Path, leash: &mut Leash<'_>) -> Result<Found, Failure> {
     let mut found = Found::default();
-    let mut waiting = vec![Vec::new()];
-    let mut seen = 0usize;
-    while let Some(directory) = waiting.pop() {
-        let below = list(root, &directory)?;
-        if below.is_empty() {
-            found.empty.insert(directory);
-            continue;
-        }
-        for (path, kind) in below {
-            seen += 1;
-            if seen.is_multiple_of(STRIDE) {
-                leash.check()?;
-            }
-            match kind {
-                Kind::Directory => waiting.push(path),
-                Kind::File(stamp) => drop(found.files.insert(path, stamp)),
-            }
-        }
+    let mut waiting = VecDeque::from([Vec::new()]);
+    while waiting.len() < WORTH_SHARING {
+        let Some(directory) = waiting.pop_front() else { return Ok(found) };
+        waiting.extend(found.take_in(root, directory)?);
+    }
+    let half = waiting.split_off(waiting.len() / 2);
+    let stop = AtomicBool::new(false);
+    let (own, other) = thread::scope(|scope| {
+        let mut goes_on = || match stop.load(Ordering::Relaxed) {
+            true => Err(stopped()),
+            false => Ok(()),
+        };
+        let other = scope.spawn(move || descend(root, half, &mut goes_on));
+        let own = descend(root, waiting, &mut || leash.check());
+        stop.store(own.is_err(), Ordering::Relaxed);
+        (own, other.join())
+    });
+    for part in [own?, other.unwrap_or_else(|_| Err(stopped()))?] {
+        found.files.extend(part.files);
+        found.empty.extend(part.empty);
     }
     Ok(found)
+}
+
+fn descend(
+    root: &Path,
+    mut waiting: VecDeque<Vec<u8>>,
+    goes_on: Tick<'_>,
+) -> Result<Found, Failure> {
+    let (mut found, mut seen) = (Found::default(), 0usize);
+    while let Some(directory) = waiting.pop_back() {
+        seen += 1;
+        if seen.is_multiple_of(STRIDE) {
+            goes_on()?;
+        }
+        waiting.extend(found.take_in(root, directory)?);
+    }
+    Ok(found)
+}
+
+fn stopped() -> Failure {
+    Failure::execution("TREE_UNREADABLE", "looking at the files was stopped")
 }
 
 enum Kind {
