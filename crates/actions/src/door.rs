@@ -5,7 +5,7 @@ use std::sync::Arc;
 use countersign_host::tool::Progress;
 use countersign_host::work::WorkPlace;
 use countersign_host::{CallCommand, Cancel, Given, Host, Outcome};
-use countersign_model::{Consumed, ExecutionId, Failure, Principal, RunId, ToolRef};
+use countersign_model::{Consumed, ExecutionId, Failure, Principal, RunId, ToolRef, WorkspaceId};
 use countersign_repository::Credential;
 use serde_json::{Map, Value};
 
@@ -25,6 +25,8 @@ pub struct Asker {
     pub progress: Progress,
     /// For what is done elsewhere in somebody's name; recorded nowhere.
     pub credential: Option<Arc<Credential>>,
+    /// The name of the call, where it has one before it begins: the same call is made once.
+    pub execution: Option<ExecutionId>,
 }
 
 impl Asker {
@@ -36,6 +38,7 @@ impl Asker {
             cancel: Cancel::default(),
             progress: Progress::default(),
             credential: None,
+            execution: None,
         }
     }
 }
@@ -50,7 +53,11 @@ pub fn run(host: &Host, request: ActionRequest, asker: Asker) -> Result<ActionRe
         Ok(action) => action,
         Err(failure) => return Ok(ActionResult::refused(run_id, failure)),
     };
-    let called = command(host, action, request, asker).and_then(|command| host.call(command));
+    let execution = asker.execution;
+    let called = command(host, action, request, asker).and_then(|command| match execution {
+        Some(execution) => host.call_once(execution, command),
+        None => host.call(command),
+    });
     match called {
         Ok(outcome) => Ok(ActionResult::of(action, run_id, &outcome)),
         Err(failure) if is_hosts_own(&failure) => Err(failure),
@@ -105,7 +112,7 @@ fn command(
     asker: Asker,
 ) -> Result<CallCommand, Failure> {
     let tool = ToolRef { id: action.tool_id()?, version: None };
-    let Asker { principal, chain, fresh, cancel, progress, credential } = asker;
+    let Asker { principal, chain, fresh, cancel, progress, credential, .. } = asker;
     let mode = request.context.mode(action);
     let (prepared, obstacle) = match prepare(host, action, &tool, &request, &principal) {
         Ok(prepared) => (prepared, None),
@@ -127,8 +134,8 @@ fn command(
     })
 }
 
-/// Laying out a worktree costs time and space, and the answer says what exists: nothing of it is
-/// for those who hold no grant.
+/// Laying out a worktree costs time and space, and finding artifacts says what exists: nothing of it
+/// is for those who hold no grant.
 fn prepare(
     host: &Host,
     action: &Action,
@@ -136,11 +143,28 @@ fn prepare(
     request: &ActionRequest,
     principal: &Principal,
 ) -> Result<Prepared, Failure> {
-    host.check_holder(tool, principal)?;
     let ActionRequest { run_id, inputs, context, .. } = request;
+    host.check_holder(tool, principal)
+        .map_err(|failure| about_workspace(host, &context.workspace, failure))?;
     let (inputs, consumes) = resolve(host, action, run_id, &context.workspace, inputs.clone())?;
     let work = host.open_work(&context.workspace, run_id)?;
     Ok(Prepared { inputs, consumes, work: Some(Arc::new(work)) })
+}
+
+/// A grant of everything would help as well, and is more than anybody wants: where the workspace is
+/// known, the hint names it.
+fn about_workspace(host: &Host, id: &WorkspaceId, failure: Failure) -> Failure {
+    let everything = "--scope '**'";
+    match (host.workspace(id), &failure.hint) {
+        (Ok(workspace), Some(hint))
+            if hint.contains(everything) && !workspace.path.contains('\'') =>
+        {
+            let narrow = format!("--scope '{}/**'", workspace.path);
+            let hint = hint.replace(everything, &narrow);
+            failure.hint(hint)
+        }
+        _ => failure,
+    }
 }
 
 impl Prepared {

@@ -59,7 +59,7 @@ fn a_wrong_input_is_told_before_what_is_missing() {
 }
 
 #[test]
-fn who_holds_no_grant_learns_nothing_and_gets_no_worktree() {
+fn who_holds_no_grant_gets_no_worktree() {
     let bench = Bench::new();
     for (workspace, input) in [("app", json!({})), ("nowhere", json!({}))] {
         let refused = ask(&bench, "agent:stranger", workspace, "generate_diff_report", &input);

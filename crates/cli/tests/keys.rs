@@ -142,6 +142,7 @@ fn what_a_key_is_good_for_has_defaults_and_limits() {
         ("--principal agent:a --scope approve", 3, "HUMANS_ONLY"),
         ("--principal agent:a --scope call,admin", 3, "HUMANS_ONLY"),
         ("--principal agent:a --scope write", 2, "KEY_SCOPE_INVALID"),
+        ("--principal agent:a --scope runs:*", 2, "KEY_SCOPE_INVALID"),
         ("--principal agent:b", 2, "PRINCIPAL_UNKNOWN"),
         ("--principal human:а", 2, "PRINCIPAL_INVALID"),
         ("--principal agent:a --expires 367d", 2, "KEY_TOO_LONG"),

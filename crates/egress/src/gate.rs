@@ -12,9 +12,8 @@ use crate::flow::Flow;
 use crate::host::{Host, Target};
 use crate::ledger::{Budget, Case, Ledger};
 use crate::refusal;
-use crate::resolve::{Resolve, is_this_machine};
+use crate::resolve::{Resolve, closed};
 use crate::rules::{Rules, Traffic};
-use crate::table::forbidden;
 
 #[derive(Debug)]
 pub(crate) struct Gate {
@@ -97,11 +96,7 @@ impl Gate {
     }
 
     fn forbidden(&self, address: IpAddr) -> Option<String> {
-        let opened = |net: &crate::Net| net.contains(address);
-        forbidden(address, &self.rules.private).or_else(|| {
-            let own = !self.rules.private.iter().any(opened) && is_this_machine(address);
-            own.then(|| "the machine that runs the sandbox".to_owned())
-        })
+        closed(address, &self.rules.private)
     }
 
     fn connect(&self, target: &Target, addresses: Vec<IpAddr>) -> Result<TcpStream, Failure> {

@@ -38,6 +38,6 @@ pub use hello::{ClientHello, client_hello};
 pub use host::Host;
 pub use net::Net;
 pub use proxy::Proxy;
-pub use resolve::{Resolve, SystemResolver};
+pub use resolve::{Resolve, SystemResolver, closed};
 pub use rule::HostRule;
 pub use rules::{Rules, Timeouts};

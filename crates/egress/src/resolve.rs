@@ -5,6 +5,9 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::net::Net;
+use crate::table::forbidden;
+
 /// Asked once for each connection. Every address of the answer is checked, and only an address of
 /// this very answer is connected to.
 ///
@@ -49,6 +52,15 @@ impl Drop for Place<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
+}
+
+/// Why nothing may connect to this address: a range that leads inside, or this machine itself.
+/// `opened` are the exceptions of the operator.
+pub fn closed(address: IpAddr, opened: &[Net]) -> Option<String> {
+    forbidden(address, opened).or_else(|| {
+        let named = opened.iter().any(|net| net.contains(address));
+        (!named && is_this_machine(address)).then(|| "the machine that runs the host".to_owned())
+    })
 }
 
 /// Whether this machine has the address itself, which no table knows: what listens on a public

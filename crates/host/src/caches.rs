@@ -60,6 +60,14 @@ impl<'s> Caches<'s> {
                 self.work.workspace(event);
                 Ok(())
             }
+            Ok((_, Fact::Run(fact))) => {
+                self.work.run(&fact);
+                Ok(())
+            }
+            Ok((_, Fact::Record(fact))) => {
+                self.work.record(fact);
+                Ok(())
+            }
             Ok((_, Fact::Artifact(event))) => {
                 self.work.artifact(&event);
                 Ok(())

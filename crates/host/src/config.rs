@@ -24,6 +24,7 @@ pub struct Config {
     pub requests: RequestsConfig,
     pub retry: RetryConfig,
     pub sandbox: SandboxConfig,
+    pub serve: ServeConfig,
     /// Named sets of tools, by id or as `file.*`.
     pub toolsets: BTreeMap<String, Vec<String>>,
 }
@@ -61,6 +62,45 @@ impl ApprovalConfig {
 
 /// Nobody remembers a question for longer than this.
 const MOST_PATIENCE_MS: u64 = 366 * 24 * 3_600_000;
+
+/// How `countersign serve` meets its clients.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ServeConfig {
+    /// Names that clients may use for this host, beside those of the loopback.
+    pub names: Vec<String>,
+    /// Origins of pages that may ask, such as `https://console.example.org`.
+    pub origins: Vec<String>,
+    pub max_body_kb: u32,
+    /// Requests that are at work at a time, streams included.
+    pub max_inflight: u32,
+    /// 0 is without limit.
+    pub requests_per_second_of_key: u32,
+    pub requests_per_second_of_tenant: u32,
+    pub tls: Option<TlsConfig>,
+}
+
+impl Default for ServeConfig {
+    fn default() -> Self {
+        ServeConfig {
+            names: Vec::new(),
+            origins: Vec::new(),
+            max_body_kb: 1024,
+            max_inflight: 2048,
+            requests_per_second_of_key: 0,
+            requests_per_second_of_tenant: 0,
+            tls: None,
+        }
+    }
+}
+
+/// Certificate chain and private key, as PEM.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TlsConfig {
+    pub certificates: PathBuf,
+    pub key: PathBuf,
+}
 
 /// What request documents may ask for.
 #[derive(Debug, Clone, Copy, Deserialize)]

@@ -105,6 +105,16 @@ impl Home {
         Layout(&self.path).policy()
     }
 
+    /// Where definitions of workflows stand; homes made by older versions lack it.
+    pub fn workflows(&self) -> PathBuf {
+        Layout(&self.path).workflows()
+    }
+
+    /// Where blueprints stand; homes made by older versions lack it.
+    pub fn blueprints(&self) -> PathBuf {
+        Layout(&self.path).blueprints()
+    }
+
     pub(crate) fn hosts(&self) -> PathBuf {
         Layout(&self.path).hosts()
     }
@@ -212,6 +222,12 @@ impl Layout<'_> {
     fn policy(self) -> PathBuf {
         self.0.join("policy")
     }
+    fn workflows(self) -> PathBuf {
+        self.0.join("workflows")
+    }
+    fn blueprints(self) -> PathBuf {
+        self.0.join("blueprints")
+    }
     fn state(self) -> PathBuf {
         self.0.join("state")
     }
@@ -237,8 +253,17 @@ impl Layout<'_> {
         self.key_dir().join("journal.key")
     }
     /// Directories that hold what nobody else may see or change.
-    pub(crate) fn private(self) -> [PathBuf; 6] {
-        [self.tools(), self.policy(), self.state(), self.blobs(), self.hosts(), self.key_dir()]
+    pub(crate) fn private(self) -> [PathBuf; 8] {
+        [
+            self.tools(),
+            self.policy(),
+            self.workflows(),
+            self.blueprints(),
+            self.state(),
+            self.blobs(),
+            self.hosts(),
+            self.key_dir(),
+        ]
     }
     fn authority_key(self) -> PathBuf {
         self.key_dir().join("authority.key")
@@ -250,9 +275,8 @@ fn build(path: &Path, clock: &dyn Clock) -> Result<(), JournalError> {
     // Inputs, old file contents and private keys live here: nobody else may look.
     let mut private = DirBuilder::new();
     private.mode(0o700).recursive(true);
-    for directory in
-        [layout.tools(), layout.policy(), layout.blobs(), layout.hosts(), layout.key_dir()]
-    {
+    let plain = [layout.tools(), layout.policy(), layout.workflows(), layout.blueprints()];
+    for directory in plain.into_iter().chain([layout.blobs(), layout.hosts(), layout.key_dir()]) {
         private.create(directory)?;
     }
     write_synced(&layout.config(), config::DEFAULT)?;

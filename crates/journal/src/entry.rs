@@ -7,7 +7,7 @@
 
 use countersign_model::event::{Fact, GrantEvent};
 use countersign_model::{
-    ArtifactEvent, Digest, ExecutionId, PolicyEvent, Timestamp, WorkspaceEvent,
+    ArtifactEvent, Digest, ExecutionId, PolicyEvent, RecordFact, RunId, Timestamp, WorkspaceEvent,
 };
 use serde::{Deserialize, Serialize};
 
@@ -52,6 +52,11 @@ pub(crate) enum Subject {
     Policy(PolicyEvent),
     Workspace(WorkspaceEvent),
     Artifact(ArtifactEvent),
+    Run {
+        run: RunId,
+        first: u64,
+    },
+    Record(RecordFact),
     Call(ExecutionId, Option<Box<Mark>>),
 }
 
@@ -74,6 +79,11 @@ impl EncodedFact {
             Fact::Policy(event) => Subject::Policy(event),
             Fact::Workspace(event) => Subject::Workspace(event),
             Fact::Artifact(event) => Subject::Artifact(event),
+            Fact::Run(fact) => {
+                fact.check().map_err(unrecordable)?;
+                Subject::Run { run: fact.run, first: fact.first }
+            }
+            Fact::Record(fact) => Subject::Record(fact),
             Fact::Call(call) => {
                 Subject::Call(call.execution, Mark::of(time, &call.event).map(Box::new))
             }
@@ -94,11 +104,12 @@ impl EncodedFact {
     /// Whether the tables may yet find that it cannot be.
     pub(crate) fn may_be_refused(&self) -> bool {
         match &self.subject {
-            Subject::Home | Subject::Policy(_) => false,
+            Subject::Home | Subject::Policy(_) | Subject::Run { .. } => false,
             Subject::Grant(_)
             | Subject::People(_)
             | Subject::Workspace(_)
-            | Subject::Artifact(_) => true,
+            | Subject::Artifact(_)
+            | Subject::Record(_) => true,
             Subject::Call(_, mark) => matches!(mark.as_deref(), Some(Mark::Once(_))),
         }
     }

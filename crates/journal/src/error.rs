@@ -1,6 +1,6 @@
 //! What can go wrong with the journal. Every variant says whether anything was lost: nothing was.
 
-use countersign_model::{Digest, ExecutionId, Failure, GrantId, Principal};
+use countersign_model::{Digest, ExecutionId, Failure, GrantId, Principal, RunId};
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum JournalError {
@@ -45,6 +45,12 @@ pub enum Conflict {
     Key(String),
     #[error("execution {0} does or did the same")]
     Done(ExecutionId),
+    #[error("run `{0}` was advanced by another process")]
+    Run(RunId),
+    #[error("run `{0}` is the live one")]
+    Active(RunId),
+    #[error("document `{0}` was changed")]
+    Record(String),
     #[error("something was recorded")]
     Grown,
     #[error("`{resource}` is being published by execution {by}")]

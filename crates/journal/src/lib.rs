@@ -29,5 +29,5 @@ pub use error::{AppendError, Conflict, JournalError};
 pub use sqlite::SqliteStore;
 pub use store::{
     Appended, ArtifactFilter, Batch, CallFilter, Expect, GrantRow, Guard, Head, KeyChange, People,
-    Store, StoredEntry, WorkCounts,
+    Record, RecordKey, Reply, ReplyKey, RunFilter, Store, StoredEntry, WorkCounts,
 };

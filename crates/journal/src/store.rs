@@ -11,7 +11,7 @@ use countersign_model::event::Fact;
 use countersign_model::record::CallSummary;
 use countersign_model::{
     ArtifactId, ArtifactRecord, Digest, ExecutionId, Failure, Grant, GrantId, KeyBook, Lifecycle,
-    PolicyAdopted, Principal, RunId, Timestamp, ToolId, Workspace,
+    PolicyAdopted, Principal, RunId, RunSummary, Timestamp, ToolId, Workspace,
 };
 
 use crate::entry::Entry;
@@ -59,6 +59,22 @@ pub enum Expect {
         principal: Principal,
         most: u32,
     },
+    /// The journal holds exactly so many events of this run: the fencing token of whoever advances
+    /// it.
+    RunAt {
+        run: RunId,
+        events: u64,
+    },
+    /// The tenant has no live run of this scope.
+    ScopeFree {
+        tenant: String,
+        scope: String,
+    },
+    /// A document stands at this version; 0 if it never was.
+    RecordAt {
+        record: RecordKey,
+        version: u64,
+    },
     /// No other call does or did the same.
     FirstOf(Digest),
     /// Nobody has recorded anything since the journal had so many entries.
@@ -87,6 +103,12 @@ pub struct Batch {
     pub keys: Vec<KeyChange>,
     /// The call as it stands after the facts.
     pub call: Option<CallSummary>,
+    /// The run as it stands after the facts.
+    pub run: Option<RunSummary>,
+    /// Small values that facts of runs and documents pin by digest.
+    pub values: Vec<(Digest, Vec<u8>)>,
+    /// What is answered if the same is asked again.
+    pub reply: Option<Reply>,
     /// Resources that this call is about to publish, until it is completed.
     pub claims: Vec<String>,
     /// Resources that nobody else may be about to publish.
@@ -156,6 +178,56 @@ pub struct ArtifactFilter {
     pub limit: Option<u64>,
 }
 
+/// Which runs to list, newest first.
+#[derive(Debug, Clone, Default)]
+pub struct RunFilter {
+    pub tenant: Option<String>,
+    pub parent: Option<RunId>,
+    pub status: Option<String>,
+    /// Only runs that have not ended.
+    pub open: bool,
+    /// Only runs with an id before this one.
+    pub before: Option<RunId>,
+    pub limit: Option<u64>,
+}
+
+/// Where a document of a tenant is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordKey {
+    pub tenant: String,
+    pub space: String,
+    pub key: String,
+}
+
+/// A document as it stands, or that it was removed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    pub key: String,
+    pub version: u64,
+    pub at: Timestamp,
+    pub value: Option<Vec<u8>>,
+}
+
+/// By what a request is known when it is sent again.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ReplyKey {
+    pub tenant: String,
+    pub operation: String,
+    pub key: String,
+}
+
+/// What was answered. Kept for a while beside the journal: it proves nothing, it only saves the
+/// sender from having a thing done twice.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reply {
+    pub key: ReplyKey,
+    /// What was asked.
+    pub request: Digest,
+    pub at: Timestamp,
+    pub status: u16,
+    pub body: Vec<u8>,
+}
+
 /// How many rows there are about work, for whoever compares them with the entries.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WorkCounts {
@@ -163,8 +235,12 @@ pub struct WorkCounts {
     /// Pairs of an artifact and a call that was given it.
     pub consumers: u64,
     pub keyed: u64,
+    pub records: u64,
     /// Pairs of a run and a call of it.
     pub run_calls: u64,
+    /// Facts that hold events of runs.
+    pub run_facts: u64,
+    pub runs: u64,
 }
 
 pub trait Store: Send + Sync + fmt::Debug {
@@ -224,6 +300,32 @@ pub trait Store: Send + Sync + fmt::Debug {
     fn consumers(&self, id: &ArtifactId) -> Result<Vec<ExecutionId>, JournalError>;
     /// The call that did the same, or is about to.
     fn keyed(&self, key: &Digest) -> Result<Option<ExecutionId>, JournalError>;
+    fn run(&self, id: &RunId) -> Result<Option<RunSummary>, JournalError>;
+    fn visit_runs(
+        &self,
+        filter: &RunFilter,
+        visitor: &mut dyn FnMut(RunSummary) -> Result<(), JournalError>,
+    ) -> Result<(), JournalError>;
+    /// The facts that hold the events of a run from a number on, in order; the first of them may
+    /// begin earlier.
+    fn run_entries(&self, id: &RunId, from: u64) -> Result<Vec<StoredEntry>, JournalError>;
+    /// A value that the facts of a run pin by digest, checked against it.
+    fn run_payload(&self, id: &RunId, digest: &Digest) -> Result<Option<Vec<u8>>, JournalError>;
+
+    /// A document as it stands, checked against its digest.
+    fn record(&self, key: &RecordKey) -> Result<Option<Record>, JournalError>;
+    /// Documents whose key begins so, with their tenants, in order; of all tenants if none is
+    /// named.
+    fn records(
+        &self,
+        tenant: Option<&str>,
+        space: &str,
+        prefix: &str,
+    ) -> Result<Vec<(String, Record)>, JournalError>;
+    fn reply(&self, key: &ReplyKey) -> Result<Option<Reply>, JournalError>;
+    /// Lets go of answers that are older.
+    fn forget_replies(&self, before: Timestamp) -> Result<(), JournalError>;
+
     fn work_counts(&self) -> Result<WorkCounts, JournalError>;
 
     /// A small value that the facts of a call pin by digest, checked against it.

@@ -7,7 +7,8 @@ use std::collections::{HashMap, HashSet};
 use countersign_model::event::{CallFact, Fact, GrantEvent, HomeEvent};
 use countersign_model::state::next;
 use countersign_model::{
-    CallState, Digest, ExecutionId, GrantId, KeyBook, WorkspaceEvent, WorkspaceId,
+    CallState, Digest, ExecutionId, GrantId, KeyBook, RecordFact, RunFact, RunId, WorkspaceEvent,
+    WorkspaceId,
 };
 use serde::Serialize;
 
@@ -101,6 +102,10 @@ struct Story {
     grants: HashSet<GrantId>,
     people: KeyBook,
     workspaces: HashSet<WorkspaceId>,
+    /// How many events of each run there are; none once it has ended.
+    runs: HashMap<RunId, Option<u64>>,
+    /// The version of each document, by tenant, space and key.
+    records: HashMap<(String, String, String), u64>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -262,6 +267,8 @@ impl Verifier {
             // What was let go of was made before; records of it may be older than the range.
             Fact::Artifact(_) => Ok(()),
             Fact::Call(call) => self.story.call(call),
+            Fact::Run(fact) => self.story.run(fact),
+            Fact::Record(fact) => self.story.record(fact),
         };
         told.map_err(|why| Fault::Impossible { seq: entry.seq, why })
     }
@@ -332,6 +339,29 @@ impl Story {
             self.open.insert(id, state);
         }
         Ok(())
+    }
+
+    fn run(&mut self, fact: &RunFact) -> Result<(), String> {
+        fact.check()?;
+        let known = self.runs.entry(fact.run.clone()).or_insert(Some(0));
+        match *known {
+            None => return Err(format!("run `{}` has ended already", fact.run)),
+            Some(count) if count != fact.first => {
+                let first = fact.first;
+                return Err(format!("event {first} of run `{}` follows {count} events", fact.run));
+            }
+            Some(_) => *known = (!fact.is_last()).then(|| fact.end()),
+        }
+        Ok(())
+    }
+
+    fn record(&mut self, fact: &RecordFact) -> Result<(), String> {
+        let key = (fact.tenant.clone(), fact.space.clone(), fact.key.clone());
+        let version = self.records.entry(key).or_insert(0);
+        *version += 1;
+        let fits = *version == fact.version;
+        fits.then_some(())
+            .ok_or_else(|| format!("version {} of `{}` is not the next", fact.version, fact.key))
     }
 
     fn workspace(&mut self, event: &WorkspaceEvent) -> Result<(), String> {

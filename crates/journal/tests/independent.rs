@@ -15,9 +15,9 @@ use std::path::Path;
 use std::process::Command;
 
 use common::{
-    added, adopted, call_fact, check, checkpoint_of, created, declared, entries, journal, key,
-    key_id, key_record, key_revoked, lines, made, rechain, removed, retired, signed_export, signer,
-    stranger,
+    added, adopted, call_fact, check, checkpoint_of, created, declared, document, entries, journal,
+    key, key_id, key_record, key_revoked, lines, made, rechain, removed, retired, run_fact,
+    signed_export, signer, stranger,
 };
 use countersign_journal::{Entry, export};
 use countersign_model::event::Fact;
@@ -71,6 +71,18 @@ fn people() -> Vec<Fact> {
     ]
 }
 
+/// Two runs side by side, and a document that is changed and removed.
+fn runs() -> Vec<Fact> {
+    vec![
+        run_fact("run_1", 0, &["run.started", "node.started"]),
+        run_fact("run_2", 0, &["run.started", "run.completed"]),
+        document(1, Some("one")),
+        run_fact("run_1", 2, &["node.failed", "run.failed"]),
+        document(2, Some("two")),
+        document(3, None),
+    ]
+}
+
 #[test]
 fn it_accepts_what_is_genuine() {
     if !has_python() {
@@ -94,6 +106,11 @@ fn it_accepts_what_is_genuine() {
     let end = 40 + people().len() as u64;
     assert!(accepts(dir.path(), &key, &journal.export(0..end), &[]), "principals and keys");
     let all = entries(&journal.export(0..40));
+    let told = runs().into_iter().map(|fact| Entry { fact, ..all[1].clone() });
+    let told = all.iter().cloned().chain(told).collect();
+    let export = signed_export(&rechain(told), &signer());
+    assert!(accepts(dir.path(), &key, &export, &[]), "runs and documents");
+    assert!(check(&export).is_ok());
     let kept = checkpoint_of(&all[..21], &signer());
     assert!(accepts(dir.path(), &key, &journal.export(15..30), &[&kept]));
 }
@@ -147,6 +164,19 @@ fn it_refuses_what_is_not() {
     ] {
         let mut told = all.clone();
         for fact in people().into_iter().chain([fact]) {
+            told.push(Entry { fact, ..all[1].clone() });
+        }
+        refuses(what, &signed_export(&rechain(told), &signer()), &[]);
+    }
+    for (what, fact) in [
+        ("a run that goes on", run_fact("run_2", 2, &["node.started"])),
+        ("a run that begins twice", run_fact("run_1", 0, &["run.started"])),
+        ("a run with a gap", run_fact("run_3", 1, &["node.started"])),
+        ("a version twice", document(3, None)),
+        ("a version left out", document(5, Some("x"))),
+    ] {
+        let mut told = all.clone();
+        for fact in runs().into_iter().chain([fact]) {
             told.push(Entry { fact, ..all[1].clone() });
         }
         refuses(what, &signed_export(&rechain(told), &signer()), &[]);

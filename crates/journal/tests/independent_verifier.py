@@ -195,6 +195,7 @@ class Story:
     def __init__(self, key):
         self.key, self.calls, self.grants = key, {}, set()
         self.principals, self.keys, self.workspaces = set(), {}, set()
+        self.runs, self.records = {}, {}
 
     def tell(self, seq, fact):
         (kind, what), = fact.items()
@@ -227,11 +228,25 @@ class Story:
             (self.workspaces.discard if event == "removed" else self.workspaces.add)(name)
         elif kind == "artifact":
             need(list(what) == ["collected"], "an unknown fact")
+        elif kind == "run":
+            self.tell_run(what["run"], what["first"], what["events"], "seed" in what)
+        elif kind == "record":
+            place = (what["tenant"], what["space"], what["key"])
+            need(what["version"] == self.records.get(place, 0) + 1, "a version is left out")
+            self.records[place] = what["version"]
         else:
             need(kind == "call", "an unknown fact")
             (event, data), = what["event"].items()
             call = what["execution"]
             self.calls[call] = self.next(self.calls.get(call), event, data)
+
+    def tell_run(self, run, first, events, seeded):
+        last = {"run.completed", "run.failed", "run.cancelled"}
+        ends = [event.get("type") in last for event in events]
+        need(events and not any(ends[:-1]), "a run goes on after its end")
+        need(seeded == (first == 0), "a run begins with nothing")
+        need(self.runs.get(run, 0) == first, "events of a run are missing")
+        self.runs[run] = None if ends[-1] else first + len(events)
 
     def tell_key(self, event, data):
         need(event in ("created", "retired", "revoked"), "an unknown fact")

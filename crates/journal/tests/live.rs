@@ -189,7 +189,7 @@ fn another_major_version_is_refused_and_a_later_minor_one_read() {
         opened.map(|store| check_live(&store).unwrap().size)
     };
     let found = |found: &str| {
-        Err(JournalError::Incompatible { found: found.into(), supported: "1.4".into() })
+        Err(JournalError::Incompatible { found: found.into(), supported: "1.5".into() })
     };
     assert_eq!(version(2 << 16), found("2.0"));
     assert_eq!(version((2 << 16) | 3), found("2.3"));

@@ -4,7 +4,7 @@
 use crate::error::Failure;
 use crate::id::KeyId;
 use crate::issue::MAX_LIFETIME_MILLIS;
-use crate::key::KeyRecord;
+use crate::key::{KeyRecord, KeyScope};
 use crate::keys::{HeldKey, KeyBook};
 use crate::principal::{Principal, is_name};
 use crate::time::Timestamp;
@@ -60,8 +60,7 @@ pub fn check_key(book: &KeyBook, key: &KeyRecord, now: Timestamp) -> Result<(), 
 fn check_scopes(key: &KeyRecord) -> Result<(), Failure> {
     if key.scopes.is_empty() {
         let message = "a key without a scope is good for nothing";
-        return Err(Failure::validation("KEY_SCOPE_EMPTY", message)
-            .hint("name one of admin, approve, call and read"));
+        return Err(Failure::validation("KEY_SCOPE_EMPTY", message).hint(KeyScope::hint()));
     }
     let Some(scope) = key.forbidden_scope() else { return Ok(()) };
     let message = format!(

@@ -20,6 +20,7 @@ use crate::id::{ExecutionId, GrantId, HomeId, HostId, ToolId, TransactionId};
 use crate::mode::SandboxMode;
 use crate::people::{KeyEvent, PrincipalEvent};
 use crate::principal::Principal;
+use crate::run::{RecordFact, RunFact};
 use crate::time::Timestamp;
 use crate::verdict::Verdict;
 use crate::work::{ArtifactEvent, Consumed, Work, WorkspaceEvent};
@@ -37,6 +38,8 @@ pub enum Fact {
     Workspace(WorkspaceEvent),
     Artifact(ArtifactEvent),
     Call(CallFact),
+    Run(RunFact),
+    Record(RecordFact),
 }
 
 impl Fact {

@@ -14,23 +14,81 @@ use crate::id::KeyId;
 use crate::principal::Principal;
 use crate::time::Timestamp;
 
-/// What a key is good for. The list is closed: a new word is a decision.
+/// What a key is good for. The list is closed: a new word is a decision. No scope implies another.
+///
+/// The first four are for this machine; those with a colon are for the HTTP host, in the words of
+/// OpenWOP. New ones come last: the order is that of the signed records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
 pub enum KeyScope {
     /// Change principals, keys, grants, tools, policy and configuration.
+    #[serde(rename = "admin")]
     Admin,
     /// Decide on what waits for a human.
+    #[serde(rename = "approve")]
     Approve,
     /// Call tools, as far as grants and policy allow.
+    #[serde(rename = "call")]
     Call,
     /// Read what the key's principal may see.
+    #[serde(rename = "read")]
     Read,
+    #[serde(rename = "manifest:read")]
+    ManifestRead,
+    #[serde(rename = "runs:create")]
+    RunsCreate,
+    #[serde(rename = "runs:read")]
+    RunsRead,
+    #[serde(rename = "runs:cancel")]
+    RunsCancel,
+    #[serde(rename = "artifacts:read")]
+    ArtifactsRead,
+    #[serde(rename = "webhooks:manage")]
+    WebhooksManage,
+    #[serde(rename = "approvals:respond")]
+    ApprovalsRespond,
+    #[serde(rename = "audit:read")]
+    AuditRead,
+    #[serde(rename = "workspace:read")]
+    WorkspaceRead,
+    #[serde(rename = "workspace:write")]
+    WorkspaceWrite,
+    #[serde(rename = "prompts:read")]
+    PromptsRead,
+    #[serde(rename = "prompts:write")]
+    PromptsWrite,
+    #[serde(rename = "packs:read")]
+    PacksRead,
+    #[serde(rename = "packs:publish")]
+    PacksPublish,
+    #[serde(rename = "packs:yank")]
+    PacksYank,
+    #[serde(rename = "packs:yank-revert")]
+    PacksYankRevert,
 }
 
 impl KeyScope {
-    pub const ALL: [KeyScope; 4] =
-        [KeyScope::Admin, KeyScope::Approve, KeyScope::Call, KeyScope::Read];
+    pub const ALL: [KeyScope; 20] = [
+        KeyScope::Admin,
+        KeyScope::Approve,
+        KeyScope::Call,
+        KeyScope::Read,
+        KeyScope::ManifestRead,
+        KeyScope::RunsCreate,
+        KeyScope::RunsRead,
+        KeyScope::RunsCancel,
+        KeyScope::ArtifactsRead,
+        KeyScope::WebhooksManage,
+        KeyScope::ApprovalsRespond,
+        KeyScope::AuditRead,
+        KeyScope::WorkspaceRead,
+        KeyScope::WorkspaceWrite,
+        KeyScope::PromptsRead,
+        KeyScope::PromptsWrite,
+        KeyScope::PacksRead,
+        KeyScope::PacksPublish,
+        KeyScope::PacksYank,
+        KeyScope::PacksYankRevert,
+    ];
 
     pub fn as_str(self) -> &'static str {
         match self {
@@ -38,6 +96,22 @@ impl KeyScope {
             KeyScope::Approve => "approve",
             KeyScope::Call => "call",
             KeyScope::Read => "read",
+            KeyScope::ManifestRead => "manifest:read",
+            KeyScope::RunsCreate => "runs:create",
+            KeyScope::RunsRead => "runs:read",
+            KeyScope::RunsCancel => "runs:cancel",
+            KeyScope::ArtifactsRead => "artifacts:read",
+            KeyScope::WebhooksManage => "webhooks:manage",
+            KeyScope::ApprovalsRespond => "approvals:respond",
+            KeyScope::AuditRead => "audit:read",
+            KeyScope::WorkspaceRead => "workspace:read",
+            KeyScope::WorkspaceWrite => "workspace:write",
+            KeyScope::PromptsRead => "prompts:read",
+            KeyScope::PromptsWrite => "prompts:write",
+            KeyScope::PacksRead => "packs:read",
+            KeyScope::PacksPublish => "packs:publish",
+            KeyScope::PacksYank => "packs:yank",
+            KeyScope::PacksYankRevert => "packs:yank-revert",
         }
     }
 
@@ -47,12 +121,20 @@ impl KeyScope {
         matches!(self, KeyScope::Admin | KeyScope::Approve)
     }
 
+    /// All words there are, for messages.
+    pub(crate) fn hint() -> String {
+        let words = KeyScope::ALL.map(KeyScope::as_str).join(", ");
+        format!("scopes of keys are {words}")
+    }
+
     /// What a key is good for when nobody says so: never to change the rules.
     pub fn defaults(principal: &Principal) -> BTreeSet<KeyScope> {
         let usual = |scope: &KeyScope| match scope {
             KeyScope::Admin => false,
             KeyScope::Approve => principal.is_human(),
             KeyScope::Call | KeyScope::Read => true,
+            // What reaches over the network is asked for by name.
+            _ => false,
         };
         KeyScope::ALL.into_iter().filter(usual).collect()
     }
@@ -71,7 +153,7 @@ impl FromStr for KeyScope {
         let found = KeyScope::ALL.into_iter().find(|scope| scope.as_str() == text);
         found.ok_or_else(|| {
             Failure::validation("KEY_SCOPE_INVALID", format!("`{text}` is not the scope of a key"))
-                .hint("scopes of keys are admin, approve, call and read")
+                .hint(KeyScope::hint())
         })
     }
 }
@@ -166,7 +248,7 @@ mod tests {
             assert_eq!(scope.to_string().parse::<KeyScope>().unwrap(), scope);
             assert_eq!(serde_json::to_string(&scope).unwrap(), format!("\"{scope}\""));
         }
-        for bad in ["", "Call", "write", "approve ", "*"] {
+        for bad in ["", "Call", "write", "approve ", "*", "runs", "runs:", "runs:*", "Runs:read"] {
             assert_eq!(bad.parse::<KeyScope>().unwrap_err().code, "KEY_SCOPE_INVALID", "{bad}");
         }
     }
@@ -180,5 +262,14 @@ mod tests {
         assert_eq!(of("human:ada"), "approve,call,read");
         assert_eq!(of("agent:a"), "call,read");
         assert_eq!(of("service:ci"), "call,read");
+    }
+
+    /// Sets of scopes are signed as lists: the order of old ones must never change.
+    #[test]
+    fn new_scopes_come_after_the_old_ones() {
+        let all: BTreeSet<KeyScope> = KeyScope::ALL.into_iter().collect();
+        let written = serde_json::to_string(&all).unwrap();
+        assert!(written.starts_with(r#"["admin","approve","call","read","manifest:read","#));
+        assert_eq!(all.len(), KeyScope::ALL.len());
     }
 }

@@ -317,8 +317,8 @@ fn any_principal() -> impl Strategy<Value = &'static str> {
 }
 
 fn any_fact() -> impl Strategy<Value = Fact> {
-    let key =
-        (0..6u64, any_principal(), prop::bits::u8::masked(0b1111)).prop_map(|(n, p, bits)| {
+    let key = (0..6u64, any_principal(), prop::bits::u32::masked((1 << KeyScope::ALL.len()) - 1))
+        .prop_map(|(n, p, bits)| {
             let chosen =
                 KeyScope::ALL.into_iter().enumerate().filter(|(at, _)| bits >> at & 1 == 1);
             created(KeyRecord { scopes: chosen.map(|(_, s)| s).collect(), ..record(n, p, "") })

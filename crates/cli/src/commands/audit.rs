@@ -222,6 +222,8 @@ fn subject(fact: &Fact) -> String {
             format!("{} artifacts", artifacts.len())
         }
         Fact::Call(call) => format!("execution {}", call.execution),
+        Fact::Run(fact) => format!("run {}", fact.run),
+        Fact::Record(fact) => format!("{} {}", fact.space, fact.key),
     }
 }
 

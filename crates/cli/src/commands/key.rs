@@ -37,8 +37,11 @@ pub(crate) struct CreateArgs {
     #[arg(long)]
     tenant: Option<String>,
 
-    /// What it is good for: admin and approve (humans only), call, read; may be repeated or divided
-    /// by commas [default: approve (humans), call, read]
+    /// What it is good for: admin and approve (humans only), call, read; over HTTP runs:create,
+    /// runs:read, runs:cancel, approvals:respond, artifacts:read, audit:read, manifest:read,
+    /// webhooks:manage, workspace:read, workspace:write, prompts:read, prompts:write, packs:read,
+    /// packs:publish, packs:yank, packs:yank-revert; may be repeated or divided by commas
+    /// [default: approve (humans), call, read]
     #[arg(long, value_delimiter = ',')]
     scope: Vec<KeyScope>,
 

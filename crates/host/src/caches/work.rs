@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use countersign_journal::{ArtifactFilter, Store, WorkCounts};
+use countersign_journal::{ArtifactFilter, RecordKey, Store, WorkCounts};
 use countersign_model::effect::Artifact;
 use countersign_model::event::CallEvent;
 use countersign_model::record::CallSummary;
 use countersign_model::{
-    ArtifactEvent, ArtifactId, ArtifactRecord, Digest, ExecutionId, RunId, Timestamp, Workspace,
-    WorkspaceEvent, WorkspaceId,
+    ArtifactEvent, ArtifactId, ArtifactRecord, Digest, ExecutionId, RecordFact, RunFact, RunId,
+    Timestamp, Workspace, WorkspaceEvent, WorkspaceId,
 };
 
 use super::differs;
@@ -21,6 +21,10 @@ pub(super) struct WorkTables {
     artifacts: BTreeMap<ArtifactId, ArtifactRecord>,
     consumers: BTreeMap<ArtifactId, BTreeSet<ExecutionId>>,
     keyed: BTreeMap<Digest, ExecutionId>,
+    /// How many events there are, and whether the last one is among them.
+    flows: BTreeMap<RunId, (u64, bool)>,
+    flow_facts: u64,
+    records: BTreeMap<(String, String, String), (u64, Option<Digest>)>,
 }
 
 impl WorkTables {
@@ -34,6 +38,16 @@ impl WorkTables {
             }
             WorkspaceEvent::Reset { .. } => {}
         }
+    }
+
+    pub(super) fn run(&mut self, fact: &RunFact) {
+        self.flow_facts += 1;
+        self.flows.insert(fact.run.clone(), (fact.end(), fact.is_last()));
+    }
+
+    pub(super) fn record(&mut self, fact: RecordFact) {
+        let key = (fact.tenant, fact.space, fact.key);
+        self.records.insert(key, (fact.version, fact.value.map(|value| value.digest)));
     }
 
     pub(super) fn artifact(&mut self, event: &ArtifactEvent) {
@@ -100,6 +114,7 @@ impl WorkTables {
         }
         self.compare_artifacts(store)?;
         self.compare_links(store)?;
+        self.compare_flows(store)?;
         for (key, execution) in &self.keyed {
             if store.keyed(key)? != Some(*execution) {
                 return Err(differs(&format!("what is known to be done by execution {execution}")));
@@ -137,13 +152,35 @@ impl WorkTables {
         Ok(())
     }
 
+    fn compare_flows(&self, store: &dyn Store) -> Result<(), Unsound> {
+        for (run, told) in &self.flows {
+            let kept = store.run(run)?.map(|kept| (kept.events, kept.ended_at.is_some()));
+            if kept != Some(*told) {
+                return Err(differs(&format!("the record of run `{run}`")));
+            }
+        }
+        for ((tenant, space, key), told) in &self.records {
+            let place =
+                RecordKey { tenant: tenant.clone(), space: space.clone(), key: key.clone() };
+            let kept = store.record(&place)?;
+            let kept = kept.map(|kept| (kept.version, kept.value.map(|value| Digest::of(&value))));
+            if kept.as_ref() != Some(told) {
+                return Err(differs(&format!("document `{key}` of {tenant}")));
+            }
+        }
+        Ok(())
+    }
+
     fn counts(&self) -> WorkCounts {
         let links = |sets: &mut dyn Iterator<Item = usize>| sets.sum::<usize>() as u64;
         WorkCounts {
             artifacts: self.artifacts.len() as u64,
             consumers: links(&mut self.consumers.values().map(BTreeSet::len)),
             keyed: self.keyed.len() as u64,
+            records: self.records.len() as u64,
             run_calls: links(&mut self.runs.values().map(BTreeSet::len)),
+            run_facts: self.flow_facts,
+            runs: self.flows.len() as u64,
         }
     }
 }

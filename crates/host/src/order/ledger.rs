@@ -4,10 +4,8 @@
 
 use std::sync::Arc;
 
-use countersign_model::digest::Hasher;
 use countersign_model::record::CallSummary;
 use countersign_model::{ExecutionId, Failure, Lifecycle, Principal, Timestamp};
-use uuid::Builder;
 
 use super::Order;
 use crate::host::Host;
@@ -129,15 +127,8 @@ impl Host {
 
     /// The same for the same order and round, and known to nobody outside beforehand.
     fn execution_of(&self, id: &str, made: Timestamp, round: u32) -> ExecutionId {
-        let mut hasher = Hasher::default();
-        hasher.update(&self.home.derive_key("orders"));
-        hasher.update(&round.to_be_bytes());
-        hasher.update(id.as_bytes());
-        let digest = hasher.finish().into_bytes();
-        let mut random = [0; 10];
-        random.iter_mut().zip(digest).for_each(|(to, from)| *to = from);
-        let millis = u64::try_from(made.as_millis()).unwrap_or_default();
-        ExecutionId::from_uuid(Builder::from_unix_timestamp_millis(millis, &random).into_uuid())
+        let words = [round.to_be_bytes().as_slice(), id.as_bytes()].concat();
+        self.execution_named("orders", &words, made)
     }
 }
 

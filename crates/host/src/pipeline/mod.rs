@@ -17,6 +17,7 @@ mod commit;
 mod declare;
 mod execute;
 mod native;
+mod once;
 mod program;
 mod repeat;
 mod rollback;

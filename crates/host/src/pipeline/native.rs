@@ -22,6 +22,9 @@ use crate::workers::{Panicked, panic_text};
 /// first, so that a host that dies under it leaves a trace.
 const FLUSH_GRACE: Duration = Duration::from_millis(5);
 
+/// How long a tool may take to end the programs that it started.
+const PROGRAMS_GRACE: Duration = Duration::from_secs(30);
+
 /// What a tool's thread hands back.
 struct Returned {
     result: Result<Value, Failure>,
@@ -54,7 +57,7 @@ impl<'h> Call<'h> {
         let returned = if native.is_prompt() {
             self.run_here(&*native, &open.asked, context)
         } else {
-            self.run_apart(native, &open, context, deadline)
+            self.run_apart(native, &open, context, (deadline, &stop))
         };
         stop.cancel();
         let returned = match returned {
@@ -132,7 +135,7 @@ impl Call<'_> {
         native: Arc<dyn NativeTool>,
         open: &Open,
         context: ToolContext,
-        deadline: Instant,
+        (deadline, stop): (Instant, &Cancel),
     ) -> Result<Returned, Stopped> {
         let asked = Arc::clone(&open.asked);
         let running = self.host.workers.run(move || work(&*native, &asked.input, context));
@@ -140,7 +143,14 @@ impl Call<'_> {
             let message = format!("no thread could be started: {error}");
             Stopped::Aborted(Failure::resource("HOST_EXHAUSTED", message))
         })?;
-        self.watch(&running, &open.authorization, deadline)
+        let returned = self.watch(&running, &open.authorization, deadline);
+        if returned.is_err() && open.asked.place.work().is_ok() {
+            // What works in a worktree may have started programs: when the call is told to be over,
+            // they are.
+            stop.cancel();
+            let _ = running.recv_timeout(PROGRAMS_GRACE);
+        }
+        returned
     }
 
     /// Waits for the tool while keeping an eye on the clock, the caller and the grants.

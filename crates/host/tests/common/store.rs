@@ -7,12 +7,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use countersign_journal::{
     AppendError, Appended, ArtifactFilter, Batch, CallFilter, GrantRow, Head, JournalError, People,
-    SqliteStore, Store, StoredEntry, WorkCounts,
+    Record, RecordKey, Reply, ReplyKey, RunFilter, SqliteStore, Store, StoredEntry, WorkCounts,
 };
 use countersign_model::event::Fact;
 use countersign_model::record::CallSummary;
 use countersign_model::{
-    ArtifactId, ArtifactRecord, Digest, ExecutionId, PolicyAdopted, RunId, Workspace,
+    ArtifactId, ArtifactRecord, Digest, ExecutionId, PolicyAdopted, RunId, RunSummary, Timestamp,
+    Workspace,
 };
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -252,6 +253,47 @@ impl Store for TestStore {
 
     fn keyed(&self, key: &Digest) -> Result<Option<ExecutionId>, JournalError> {
         self.inner.keyed(key)
+    }
+
+    fn run(&self, id: &RunId) -> Result<Option<RunSummary>, JournalError> {
+        self.inner.run(id)
+    }
+
+    fn visit_runs(
+        &self,
+        filter: &RunFilter,
+        visitor: &mut dyn FnMut(RunSummary) -> Result<(), JournalError>,
+    ) -> Result<(), JournalError> {
+        self.inner.visit_runs(filter, visitor)
+    }
+
+    fn run_entries(&self, id: &RunId, from: u64) -> Result<Vec<StoredEntry>, JournalError> {
+        self.inner.run_entries(id, from)
+    }
+
+    fn run_payload(&self, id: &RunId, digest: &Digest) -> Result<Option<Vec<u8>>, JournalError> {
+        self.inner.run_payload(id, digest)
+    }
+
+    fn record(&self, key: &RecordKey) -> Result<Option<Record>, JournalError> {
+        self.inner.record(key)
+    }
+
+    fn records(
+        &self,
+        tenant: Option<&str>,
+        space: &str,
+        prefix: &str,
+    ) -> Result<Vec<(String, Record)>, JournalError> {
+        self.inner.records(tenant, space, prefix)
+    }
+
+    fn reply(&self, key: &ReplyKey) -> Result<Option<Reply>, JournalError> {
+        self.inner.reply(key)
+    }
+
+    fn forget_replies(&self, before: Timestamp) -> Result<(), JournalError> {
+        self.inner.forget_replies(before)
     }
 
     fn work_counts(&self) -> Result<WorkCounts, JournalError> {

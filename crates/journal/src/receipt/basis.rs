@@ -56,7 +56,12 @@ impl Needs {
             Fact::Principal(event) => self.people.contains(principal_of(event)),
             Fact::Key(event) => self.keys.contains(&key_of(event)),
             // Verdicts name the policies by digest, and stand in the facts of the call.
-            Fact::Call(_) | Fact::Policy(_) | Fact::Workspace(_) | Fact::Artifact(_) => false,
+            Fact::Call(_)
+            | Fact::Policy(_)
+            | Fact::Workspace(_)
+            | Fact::Artifact(_)
+            | Fact::Run(_)
+            | Fact::Record(_) => false,
         }
     }
 }

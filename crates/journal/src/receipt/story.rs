@@ -107,7 +107,9 @@ impl<'a> Story<'a> {
             | Fact::Call(_)
             | Fact::Policy(_)
             | Fact::Workspace(_)
-            | Fact::Artifact(_) => {}
+            | Fact::Artifact(_)
+            | Fact::Run(_)
+            | Fact::Record(_) => {}
         }
     }
 

@@ -10,7 +10,7 @@ use super::prepared::{Prepared, PreparedCall};
 use super::queue::Job;
 use super::rows::{self, HeadRow};
 use super::trust::Trusted;
-use super::{people, policies, work};
+use super::{people, policies, runs, work};
 use crate::checkpoint::{Checkpoint, NoteSigner};
 use crate::entry::{EncodedFact, Subject};
 use crate::error::{AppendError, Conflict, JournalError};
@@ -147,6 +147,7 @@ impl<'c> Writer<'c> {
         for change in &batch.keys {
             self.change_key(change)?;
         }
+        self.put_runs(batch)?;
         if let Some(call) = &batch.call {
             self.put_call(call, first, batch)?;
         }
@@ -203,6 +204,21 @@ impl<'c> Writer<'c> {
                     return Err(Conflict::Done(by).into());
                 }
             }
+            Expect::RunAt { run, events } => {
+                if runs::events(self.transaction, run)? != *events {
+                    return Err(Conflict::Run(run.clone()).into());
+                }
+            }
+            Expect::ScopeFree { tenant, scope } => {
+                if let Some(run) = runs::active(self.transaction, tenant, scope)? {
+                    return Err(Conflict::Active(run).into());
+                }
+            }
+            Expect::RecordAt { record, version } => {
+                if !runs::is_at(self.transaction, record, *version)? {
+                    return Err(Conflict::Record(record.key.clone()).into());
+                }
+            }
             Expect::SizeIs(size) => {
                 if self.tip.frontier.size() != *size {
                     return Err(Conflict::Grown.into());
@@ -236,7 +252,9 @@ impl<'c> Writer<'c> {
             Subject::Policy(event) => policies::put(self.transaction, seq, event),
             Subject::Workspace(event) => work::put_workspace(self.transaction, event),
             Subject::Artifact(event) => work::put_artifact_event(self.transaction, event),
-            Subject::Home | Subject::Call(..) => Ok(()),
+            Subject::Run { run, first } => runs::put_fact(self.transaction, run, *first, seq),
+            // Documents are put with their contents.
+            Subject::Home | Subject::Call(..) | Subject::Record(_) => Ok(()),
         }
     }
 
@@ -329,6 +347,18 @@ impl<'c> Writer<'c> {
             }
         }
         self.put_values(id, batch)
+    }
+
+    fn put_runs(&self, batch: &Prepared) -> Result<(), JournalError> {
+        for fact in &batch.facts {
+            if let Subject::Record(fact) = &fact.subject {
+                runs::put_record(self.transaction, fact, &batch.values)?;
+            }
+        }
+        if let Some(run) = &batch.run {
+            runs::put_run(self.transaction, run, &batch.values)?;
+        }
+        batch.reply.as_ref().map_or(Ok(()), |reply| runs::put_reply(self.transaction, reply))
     }
 
     /// What stands beside a call: the paths it is publishing to, and the values its facts pin.

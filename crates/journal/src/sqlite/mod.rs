@@ -6,6 +6,7 @@ mod policies;
 mod prepared;
 mod queue;
 mod rows;
+mod runs;
 mod schema;
 #[cfg(test)]
 mod tests;
@@ -19,7 +20,8 @@ use std::sync::{Mutex, PoisonError};
 
 use countersign_model::record::CallSummary;
 use countersign_model::{
-    ArtifactId, ArtifactRecord, Digest, ExecutionId, PolicyAdopted, RunId, Timestamp, Workspace,
+    ArtifactId, ArtifactRecord, Digest, ExecutionId, PolicyAdopted, RunId, RunSummary, Timestamp,
+    Workspace,
 };
 use rusqlite::{Connection, OptionalExtension, Row, Rows, params_from_iter};
 
@@ -31,8 +33,8 @@ use crate::checkpoint::NoteSigner;
 use crate::error::{AppendError, JournalError};
 use crate::merkle::{self, NodeSource, node_hash};
 use crate::store::{
-    Appended, ArtifactFilter, Batch, CallFilter, GrantRow, Head, People, Store, StoredEntry,
-    WorkCounts,
+    Appended, ArtifactFilter, Batch, CallFilter, GrantRow, Head, People, Record, RecordKey, Reply,
+    ReplyKey, RunFilter, Store, StoredEntry, WorkCounts,
 };
 
 /// How many entries are fetched at a time when a range is walked.
@@ -243,16 +245,7 @@ impl Store for SqliteStore {
     }
 
     fn call_entries(&self, execution: ExecutionId) -> Result<Vec<StoredEntry>, JournalError> {
-        self.read(|connection| {
-            let sql = "SELECT seq, hash, body FROM entries WHERE seq = ?1";
-            let mut statement = connection.prepare_cached(sql)?;
-            let missing = |seq| JournalError::Corrupt(format!("entry {seq} is missing"));
-            let mut one = |seq| {
-                let found = statement.query_row([seq], |row| Ok(rows::entry(row))).optional()?;
-                found.unwrap_or_else(|| Err(missing(seq)))
-            };
-            rows::call_seqs(connection, execution)?.into_iter().map(&mut one).collect()
-        })
+        self.read(|connection| at_places(connection, rows::call_seqs(connection, execution)?))
     }
 
     fn visit_calls(
@@ -347,6 +340,54 @@ impl Store for SqliteStore {
 
     fn keyed(&self, key: &Digest) -> Result<Option<ExecutionId>, JournalError> {
         self.read(|connection| work::keyed(connection, key))
+    }
+
+    fn run(&self, id: &RunId) -> Result<Option<RunSummary>, JournalError> {
+        self.read(|connection| runs::run(connection, id))
+    }
+
+    fn visit_runs(
+        &self,
+        filter: &RunFilter,
+        visitor: &mut dyn FnMut(RunSummary) -> Result<(), JournalError>,
+    ) -> Result<(), JournalError> {
+        self.read(|connection| runs::visit(connection, filter, visitor))
+    }
+
+    fn run_entries(&self, id: &RunId, from: u64) -> Result<Vec<StoredEntry>, JournalError> {
+        self.read(|connection| at_places(connection, runs::facts(connection, id, from)?))
+    }
+
+    fn run_payload(&self, id: &RunId, digest: &Digest) -> Result<Option<Vec<u8>>, JournalError> {
+        let bytes = self.read(|connection| runs::payload(connection, id, digest))?;
+        match bytes {
+            Some(bytes) if Digest::of(&bytes) != *digest => {
+                Err(JournalError::Corrupt(format!("a value of run {id} was changed")))
+            }
+            found => Ok(found),
+        }
+    }
+
+    fn record(&self, key: &RecordKey) -> Result<Option<Record>, JournalError> {
+        self.read(|connection| runs::one_record(connection, key))
+    }
+
+    fn records(
+        &self,
+        tenant: Option<&str>,
+        space: &str,
+        prefix: &str,
+    ) -> Result<Vec<(String, Record)>, JournalError> {
+        self.read(|connection| runs::records(connection, tenant, space, prefix))
+    }
+
+    fn reply(&self, key: &ReplyKey) -> Result<Option<Reply>, JournalError> {
+        self.read(|connection| runs::reply(connection, key))
+    }
+
+    fn forget_replies(&self, before: Timestamp) -> Result<(), JournalError> {
+        let mut pen = self.pen.lock().unwrap_or_else(PoisonError::into_inner);
+        runs::forget_replies(self.ready(&mut pen.connection)?, before)
     }
 
     fn work_counts(&self) -> Result<WorkCounts, JournalError> {
@@ -457,4 +498,16 @@ impl NodeSource for Nodes<'_> {
             JournalError::Corrupt(format!("the tree has no node {index} at height {height}"))
         })
     }
+}
+
+/// Entries that stand at these places, each checked against its hash.
+fn at_places(connection: &Connection, seqs: Vec<u64>) -> Result<Vec<StoredEntry>, JournalError> {
+    let sql = "SELECT seq, hash, body FROM entries WHERE seq = ?1";
+    let mut statement = connection.prepare_cached(sql)?;
+    let missing = |seq| JournalError::Corrupt(format!("entry {seq} is missing"));
+    let mut one = |seq| {
+        let found = statement.query_row([seq], |row| Ok(rows::entry(row))).optional()?;
+        found.unwrap_or_else(|| Err(missing(seq)))
+    };
+    seqs.into_iter().map(&mut one).collect()
 }

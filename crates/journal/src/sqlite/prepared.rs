@@ -2,12 +2,12 @@
 //! already done.
 
 use countersign_model::record::CallSummary;
-use countersign_model::{Digest, ExecutionId};
+use countersign_model::{Digest, ExecutionId, RunSummary};
 
 use super::rows;
 use crate::entry::EncodedFact;
 use crate::error::JournalError;
-use crate::store::{Batch, Expect, Guard, KeyChange};
+use crate::store::{Batch, Expect, Guard, KeyChange, Reply};
 
 #[derive(Debug, Default)]
 pub(super) struct Prepared {
@@ -17,6 +17,9 @@ pub(super) struct Prepared {
     pub(super) payloads: Vec<(Digest, Vec<u8>)>,
     pub(super) keys: Vec<KeyChange>,
     pub(super) call: Option<PreparedCall>,
+    pub(super) run: Option<RunSummary>,
+    pub(super) values: Vec<(Digest, Vec<u8>)>,
+    pub(super) reply: Option<Reply>,
     pub(super) claims: Vec<String>,
     pub(super) unclaimed: Vec<String>,
     pub(super) release_claims: Option<ExecutionId>,
@@ -43,6 +46,9 @@ impl Prepared {
             payloads: batch.payloads,
             keys: batch.keys,
             call: batch.call.map(prepare).transpose()?,
+            run: batch.run,
+            values: batch.values,
+            reply: batch.reply,
             claims: batch.claims,
             unclaimed: batch.unclaimed,
             release_claims: batch.release_claims,
@@ -52,6 +58,8 @@ impl Prepared {
     /// Whether it says something that only the tables can judge: a grant or a key that may be there
     /// already, a path that may be claimed twice.
     pub(super) fn may_be_refused(&self) -> bool {
-        !self.claims.is_empty() || self.facts.iter().any(|fact| fact.may_be_refused())
+        !self.claims.is_empty()
+            || self.reply.is_some()
+            || self.facts.iter().any(|fact| fact.may_be_refused())
     }
 }

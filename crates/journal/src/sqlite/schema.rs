@@ -12,13 +12,15 @@ use crate::error::JournalError;
 const APPLICATION_ID: i32 = 0x4353_474e;
 /// Readers of the same major version understand each other; a minor version only adds.
 const MAJOR: i32 = 1;
-const MINOR: i32 = 4;
+const MINOR: i32 = 5;
 /// The minor version that brought principals and keys.
 const PEOPLE: i32 = 1;
 /// The minor version that brought the policy sets.
 const POLICIES: i32 = 2;
 /// The minor version that brought workspaces, runs and artifacts.
 const WORK: i32 = 4;
+/// The minor version that brought workflows, documents of tenants and answers to repeat.
+const RUNS: i32 = 5;
 
 /// How long to wait for another process to finish its commit.
 const BUSY: Duration =
@@ -80,6 +82,22 @@ CREATE INDEX IF NOT EXISTS artifacts_by_time ON artifacts (seq);
 CREATE TABLE IF NOT EXISTS consumers (artifact TEXT NOT NULL, call BLOB NOT NULL,
     PRIMARY KEY (artifact, call)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS keyed (key BLOB PRIMARY KEY, call BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS runs (id TEXT PRIMARY KEY, tenant TEXT NOT NULL, scope TEXT,
+    parent TEXT, status TEXT NOT NULL, events INTEGER NOT NULL, open INTEGER NOT NULL,
+    created_at INTEGER NOT NULL, body BLOB NOT NULL) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS runs_open ON runs (created_at) WHERE open = 1;
+CREATE INDEX IF NOT EXISTS runs_by_time ON runs (created_at, id);
+CREATE INDEX IF NOT EXISTS runs_by_parent ON runs (parent) WHERE parent IS NOT NULL;
+CREATE INDEX IF NOT EXISTS runs_by_scope ON runs (tenant, scope)
+    WHERE scope IS NOT NULL AND open = 1;
+CREATE TABLE IF NOT EXISTS run_facts (run TEXT NOT NULL, first INTEGER NOT NULL,
+    seq INTEGER NOT NULL, PRIMARY KEY (run, first)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS records (tenant TEXT NOT NULL, space TEXT NOT NULL, key TEXT NOT NULL,
+    version INTEGER NOT NULL, at INTEGER NOT NULL, digest BLOB, value BLOB,
+    PRIMARY KEY (tenant, space, key)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS replies (tenant TEXT NOT NULL, operation TEXT NOT NULL,
+    key TEXT NOT NULL, request BLOB NOT NULL, at INTEGER NOT NULL, status INTEGER NOT NULL,
+    body BLOB NOT NULL, PRIMARY KEY (tenant, operation, key)) WITHOUT ROWID;
 ";
 
 pub(crate) fn create(path: &Path) -> Result<Connection, JournalError> {
@@ -132,6 +150,11 @@ pub(super) fn has_policies(connection: &Connection) -> Result<bool, JournalError
 /// Likewise for workspaces, runs and artifacts.
 pub(super) fn has_work(connection: &Connection) -> Result<bool, JournalError> {
     Ok(minor(connection)? >= WORK)
+}
+
+/// Likewise for workflows, documents and answers.
+pub(super) fn has_runs(connection: &Connection) -> Result<bool, JournalError> {
+    Ok(minor(connection)? >= RUNS)
 }
 
 fn minor(connection: &Connection) -> Result<i32, JournalError> {

@@ -296,18 +296,21 @@ pub(super) fn consumers(
 }
 
 pub(super) fn counts(connection: &Connection) -> Result<WorkCounts, JournalError> {
-    if !schema::has_work(connection)? {
-        return Ok(WorkCounts::default());
-    }
-    let sql = "SELECT (SELECT count(*) FROM artifacts), (SELECT count(*) FROM consumers),
-        (SELECT count(*) FROM keyed), (SELECT count(*) FROM run_calls)";
-    let counts = connection.prepare_cached(sql)?.query_row([], |row| {
-        Ok(WorkCounts {
-            artifacts: row.get(0)?,
-            consumers: row.get(1)?,
-            keyed: row.get(2)?,
-            run_calls: row.get(3)?,
-        })
-    })?;
-    Ok(counts)
+    let (work, runs) = (schema::has_work(connection)?, schema::has_runs(connection)?);
+    let count = |there: bool, table: &str| match there {
+        false => Ok(0),
+        true => {
+            let sql = format!("SELECT count(*) FROM {table}");
+            connection.prepare_cached(&sql)?.query_row([], |row| row.get(0))
+        }
+    };
+    Ok(WorkCounts {
+        artifacts: count(work, "artifacts")?,
+        consumers: count(work, "consumers")?,
+        keyed: count(work, "keyed")?,
+        records: count(runs, "records")?,
+        run_calls: count(work, "run_calls")?,
+        run_facts: count(runs, "run_facts")?,
+        runs: count(runs, "runs")?,
+    })
 }

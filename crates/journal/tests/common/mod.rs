@@ -24,8 +24,8 @@ use countersign_model::event::{
 use countersign_model::record::{CallRecord, CallSummary};
 use countersign_model::{
     Capability, Digest, ExecutionId, Failure, Grant, GrantBody, GrantId, HomeId, HostId, KeyEvent,
-    KeyId, KeyRecord, KeyScope, PolicyAdopted, PolicyEvent, PrincipalEvent, ResourceLimits,
-    SandboxMode, Scope, Timestamp, Token, TransactionId,
+    KeyId, KeyRecord, KeyScope, PolicyAdopted, PolicyEvent, PrincipalEvent, RecordFact,
+    ResourceLimits, RunFact, SandboxMode, Scope, Timestamp, Token, TransactionId,
 };
 use ed25519_dalek::SigningKey;
 use tempfile::TempDir;
@@ -130,6 +130,31 @@ pub(crate) fn key_record(n: u64, principal: &str, scope: KeyScope) -> KeyRecord 
         tenant: None,
         verifier: token.verifier(),
     }
+}
+
+/// What a run recorded at once, told by the types of its events.
+pub(crate) fn run_fact(run: &str, first: u64, types: &[&str]) -> Fact {
+    let event = |name: &&str| serde_json::json!({"payload": {}, "type": name});
+    Fact::Run(RunFact {
+        events: types.iter().map(event).collect(),
+        first,
+        run: run.parse().unwrap(),
+        seed: (first == 0).then(|| Payload::of(SEED)),
+    })
+}
+
+pub(crate) const SEED: &[u8] = b"{}";
+
+pub(crate) fn document(version: u64, value: Option<&str>) -> Fact {
+    Fact::Record(RecordFact {
+        at: NOW,
+        by: "human:ada".parse().unwrap(),
+        key: "k".to_owned(),
+        space: "s".to_owned(),
+        tenant: "t".to_owned(),
+        value: value.map(|value| Payload::of(value.as_bytes())),
+        version,
+    })
 }
 
 pub(crate) fn created(n: u64, principal: &str) -> Fact {
