@@ -14,7 +14,9 @@ const MAX_RUST_LINES: usize = 700;
 /// alone a second counter.
 /// Patches are 7: ours, zlib, the names of git, and the lines that differ.
 /// Reports are 2, repositories one, actions 3 with their archives.
-pub const MAX_PACKAGES: usize = 462;
+/// Flow is 3: ours, and an expression language with the map it keeps.
+/// Runs are one. The HTTP host is 25: ours, HTTP with its routes, TLS, and one that only other systems build.
+pub const MAX_PACKAGES: usize = 491;
 
 /// The only place for unsafe code: system calls that nothing safe offers.
 const UNSAFE_HOME: &str = "crates/sandbox-linux/";

@@ -12,6 +12,7 @@ use crate::tree::Tree;
 const LAYERS: &[(&str, &[&str])] = &[
     ("model", &[]),
     ("documents", &["model"]),
+    ("flow", &["model"]),
     ("pack", &["documents", "model"]),
     ("patch", &[]),
     ("policy", &["model"]),
@@ -25,8 +26,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("host", &["model", "policy", "journal", "sandbox", "repository"]),
     ("desk", &["host", "documents", "model"]),
     ("actions", &["host", "journal", "sandbox", "pack", "patch", "reports", "repository", "model"]),
-    ("workflow", &["host", "model"]),
-    ("server", &["host", "workflow", "documents", "model"]),
+    ("workflow", &["host", "journal", "actions", "documents", "flow", "model"]),
+    ("server", &["host", "workflow", "flow", "journal", "documents", "egress", "model"]),
     ("cli", ALL),
     ("tidy", &[]),
 ];
@@ -34,6 +35,7 @@ const LAYERS: &[(&str, &[&str])] = &[
 const ALL: &[&str] = &[
     "model",
     "documents",
+    "flow",
     "pack",
     "patch",
     "policy",
@@ -56,9 +58,16 @@ const CONFINED: &[(&str, &[&str])] = &[
     // The disk format belongs to the journal; the benchmark compares it with bare SQLite.
     ("rusqlite", &["journal", "cli"]),
     // The runtime that runs guests, and the timers it needs.
-    ("tokio", &["sandbox-wasm"]),
+    ("tokio", &["sandbox-wasm", "server"]),
     ("wasmtime", &["sandbox-wasm"]),
     ("wasmtime-wasi", &["sandbox-wasm"]),
+    // Whatever listens on the network.
+    ("axum", &["server"]),
+    ("hyper", &["server"]),
+    ("hyper-util", &["server"]),
+    ("http-body-util", &["server"]),
+    ("tokio-rustls", &["server"]),
+    ("ring", &["server"]),
     // Tests write guests as text; the product takes binaries, and is built faster for it.
     ("wat", &[]),
     // Whatever talks to a terminal or to signals.
@@ -86,6 +95,9 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("pulldown-cmark", &["documents"]),
     ("serde-saphyr", &[]),
     ("shlex", &["documents"]),
+    // Whatever reads conditions and blueprints.
+    ("granit-parser", &["flow"]),
+    ("minijinja", &["flow"]),
     // Whatever counts tokens, and what it is held against.
     ("tiktoken", &["pack"]),
     ("tiktoken-rs", &[]),
@@ -94,8 +106,9 @@ const CONFINED: &[(&str, &[&str])] = &[
 ];
 
 /// Crates that are functions of their arguments.
-const PURE: [&str; 6] = [
+const PURE: [&str; 7] = [
     "crates/documents/src/",
+    "crates/flow/src/",
     "crates/model/src/",
     "crates/pack/src/",
     "crates/patch/src/",
