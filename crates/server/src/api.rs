@@ -1,0 +1,102 @@
+//! The operations of the protocol, on top of the engine of runs. Handlers parse, ask the engine and
+//! render; what is right is decided below.
+
+mod bundle;
+mod events;
+mod interrupts;
+mod offer;
+mod runs;
+mod shelf;
+mod trouble;
+mod workflows;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, Weak};
+
+use axum::body::Body;
+use axum::http::{StatusCode, header};
+use axum::response::Response;
+use countersign_model::RunId;
+use countersign_workflow::Engine;
+use serde_json::Value;
+
+use crate::auth::{Caller, blocking};
+use crate::error::{JSON, Refusal};
+use crate::gate::Closing;
+use crate::route::{Table, is_id};
+use crate::token::Signer;
+use crate::{discovery, openapi};
+
+pub use offer::{Offered, offer};
+pub use shelf::JournalShelf;
+
+/// What handlers work with.
+#[derive(Debug, Clone)]
+pub struct Api(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    engine: Engine,
+    signer: Signer,
+    closing: Closing,
+    /// Runs that somebody follows, each read once for all of them.
+    followed: Mutex<HashMap<RunId, Weak<events::Followed>>>,
+}
+
+impl Api {
+    /// `secret` signs the tokens of interrupts.
+    pub fn new(engine: Engine, secret: &[u8; 32], closing: Closing) -> Api {
+        let (signer, followed) = (Signer::new(secret), Mutex::default());
+        Api(Arc::new(Inner { engine, signer, closing, followed }))
+    }
+
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.0.engine
+    }
+
+    /// Runs what may wait for the journal.
+    async fn ask<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Engine) -> Result<T, Refusal> + Send + 'static,
+    ) -> Result<T, Refusal> {
+        let api = self.clone();
+        blocking(move || work(api.engine())).await
+    }
+
+    /// The run that a path names, if it is the caller's tenant's. Absent and another's look alike.
+    async fn run_of(&self, caller: &Caller, id: &str) -> Result<RunId, Refusal> {
+        let (id, tenant) = (id.to_owned(), caller.tenant.clone());
+        self.ask(move |engine| mine(engine, &tenant, &id)).await
+    }
+}
+
+fn mine(engine: &Engine, tenant: &str, id: &str) -> Result<RunId, Refusal> {
+    let unknown = || Refusal::named_not_found("run_not_found");
+    let run: RunId =
+        Some(id).filter(|id| is_id(id)).and_then(|id| id.parse().ok()).ok_or_else(unknown)?;
+    let found = engine.summary(&run).map_err(Refusal::from)?;
+    found.filter(|summary| summary.tenant == tenant).map(|_| run).ok_or_else(unknown)
+}
+
+fn answer(status: StatusCode, value: &Value) -> Response {
+    let mut response = Response::new(Body::from(value.to_string()));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, JSON);
+    response
+}
+
+/// Every route there is.
+pub fn table(offered: &Offered, version: &str) -> Result<Table<Api>, countersign_model::Failure> {
+    let document = offer(offered, version).document()?;
+    let mut table = Table::default().with(discovery::route(document));
+    for route in workflows::routes()
+        .into_iter()
+        .chain(runs::routes())
+        .chain(events::routes())
+        .chain(interrupts::routes())
+        .chain(bundle::routes())
+    {
+        table = table.with(route);
+    }
+    Ok(openapi::published(table, version))
+}

@@ -1,0 +1,96 @@
+//! Answers to repeat, on the journal. Who is at work is known to this process alone; an answer is
+//! recorded together with what it answers wherever that is a run, so a host that dies in between
+//! leaves either both or neither.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use countersign_host::Host;
+use countersign_journal::{AppendError, Batch, JournalError, Reply, ReplyKey};
+use countersign_model::{Failure, Timestamp};
+
+use crate::idempotency::{Claim, Entry, KEPT_MILLIS, OperationKey, Shelf, Stored};
+
+#[derive(Debug)]
+pub struct JournalShelf {
+    host: Arc<Host>,
+    at_work: Mutex<HashMap<OperationKey, Claim>>,
+}
+
+impl JournalShelf {
+    pub fn new(host: Arc<Host>) -> JournalShelf {
+        JournalShelf { host, at_work: Mutex::default() }
+    }
+
+    fn claims(&self) -> MutexGuard<'_, HashMap<OperationKey, Claim>> {
+        self.at_work.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets go of answers that nobody can ask for again.
+    pub fn sweep(&self, now: Timestamp) -> Result<(), Failure> {
+        Ok(self.host.home().store.forget_replies(now.plus_millis(-KEPT_MILLIS))?)
+    }
+}
+
+pub(super) fn named(key: &OperationKey) -> ReplyKey {
+    let OperationKey { key, operation, tenant } = key.clone();
+    ReplyKey { tenant, operation, key }
+}
+
+impl Shelf for JournalShelf {
+    fn look_or_claim(
+        &self,
+        key: &OperationKey,
+        claim: &Claim,
+        now: Timestamp,
+    ) -> Result<Option<Entry>, Failure> {
+        let mut claims = self.claims();
+        if let Some(held) = claims.get(key) {
+            let entry = Entry::InFlight(held.clone());
+            if entry.counts(now) {
+                return Ok(Some(entry));
+            }
+        }
+        let kept = self.host.home().store.reply(&named(key))?;
+        if let Some(entry) = kept.and_then(done).filter(|entry| entry.counts(now)) {
+            return Ok(Some(entry));
+        }
+        claims.insert(key.clone(), claim.clone());
+        Ok(None)
+    }
+
+    fn settle(
+        &self,
+        key: &OperationKey,
+        claim: &Claim,
+        stored: Option<&Stored>,
+    ) -> Result<(), Failure> {
+        if self.claims().get(key).is_none_or(|held| held.holder != claim.holder) {
+            return Ok(());
+        }
+        let written = stored.map_or(Ok(()), |stored| self.write(key, stored));
+        self.claims().remove(key);
+        written
+    }
+}
+
+impl JournalShelf {
+    fn write(&self, key: &OperationKey, stored: &Stored) -> Result<(), Failure> {
+        let (key, store) = (named(key), &self.host.home().store);
+        if store.reply(&key)?.is_some() {
+            return Ok(());
+        }
+        let Stored { answer, at, body, status } = stored.clone();
+        let reply = Reply { key, request: body, at, status, body: answer.into_bytes() };
+        match store.append(Batch { reply: Some(reply), ..Batch::default() }) {
+            // Another process answered the same.
+            Ok(_) | Err(AppendError::Journal(JournalError::Unrecordable(_))) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+pub(super) fn done(reply: Reply) -> Option<Entry> {
+    let answer = String::from_utf8(reply.body).ok()?;
+    Some(Entry::Done(Stored { answer, at: reply.at, body: reply.request, status: reply.status }))
+}
