@@ -11,6 +11,7 @@ mod live;
 mod output_file;
 mod plain;
 mod plan_text;
+mod runs;
 mod sandbox;
 mod save;
 mod signals;

@@ -27,6 +27,8 @@ pub(super) fn run(context: &Context, args: InitArgs) -> Done<Exit> {
     let ui = context.ui;
     ui.line(format!("{} {}", paint(GOOD, "made a home at"), shown(&path)))?;
     ui.line("  tools/            eight built-in tools are declared; remove those you do not want")?;
+    ui.line("  workflows/        definitions of workflows, none yet")?;
+    ui.line("  blueprints/       blueprints, none yet")?;
     ui.line("  countersign.toml  configuration, all defaults")?;
     ui.line("  state/            journal, keys and blobs: back it up, never edit it")?;
     ui.line("Nothing is granted yet. Next:")?;

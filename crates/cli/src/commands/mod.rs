@@ -4,6 +4,7 @@ mod action;
 mod approval;
 mod artifact;
 mod audit;
+mod blueprint;
 mod bundle;
 mod call;
 mod completions;
@@ -21,9 +22,12 @@ mod recover;
 mod replay;
 mod request;
 mod result;
+mod run;
 mod sandbox;
+mod serve;
 mod stats;
 mod tool;
+mod workflow;
 mod workspace;
 
 use clap::Subcommand;
@@ -41,6 +45,12 @@ pub(crate) enum Command {
     Call(call::CallArgs),
     #[command(subcommand)]
     Tool(tool::ToolCommand),
+    #[command(subcommand)]
+    Run(run::RunCommand),
+    #[command(subcommand)]
+    Workflow(workflow::WorkflowCommand),
+    #[command(subcommand)]
+    Blueprint(blueprint::BlueprintCommand),
     #[command(subcommand)]
     Workspace(workspace::WorkspaceCommand),
     #[command(subcommand)]
@@ -75,6 +85,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Sandbox(sandbox::SandboxCommand),
     Doctor(doctor::DoctorArgs),
+    Serve(serve::ServeArgs),
     #[command(subcommand)]
     Bench(bench::BenchCommand),
     Completions(completions::CompletionsArgs),
@@ -87,6 +98,9 @@ impl Command {
             Command::Init(args) => init::run(context, args),
             Command::Call(args) => call::run(context, args),
             Command::Tool(command) => tool::run(context, command),
+            Command::Run(command) => run::run(context, command),
+            Command::Workflow(command) => workflow::run(context, command),
+            Command::Blueprint(command) => blueprint::run(context, command),
             Command::Workspace(command) => workspace::run(context, command),
             Command::Action(command) => action::run(context, command),
             Command::Artifact(command) => artifact::run(context, command),
@@ -107,6 +121,7 @@ impl Command {
             Command::Recover(args) => recover::run(context, &args),
             Command::Sandbox(command) => sandbox::run(context, command),
             Command::Doctor(args) => doctor::run(context, &args),
+            Command::Serve(args) => serve::run(context, &args),
             Command::Bench(command) => bench::run(context, command),
             Command::Completions(args) => completions::run(context, &args),
         }
