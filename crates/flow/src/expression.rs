@@ -54,6 +54,10 @@ impl Expression {
         if multiplies(text) {
             return Err("`*` is not offered: it would repeat texts and lists".to_owned());
         }
+        // The end of a template's variable: the reader of expressions does not survive it.
+        if text.contains("}}") {
+            return Err("`}}` cannot stand in an expression: write `} }`".to_owned());
+        }
         let told = |error: minijinja::Error| shorten(&error.to_string(), 200);
         let compiled = LANGUAGE.compile_expression_owned(text.to_owned()).map_err(told)?;
         Ok(Expression { text: text.to_owned(), compiled })
@@ -106,6 +110,14 @@ mod tests {
             ("status", json!("completed")),
         ]);
         Expression::compile(text)?.evaluate(&scope)
+    }
+
+    #[test]
+    fn the_end_of_a_template_is_refused_wherever_it_stands() {
+        for text in ["variables.}}  1", "1 }}", "-}} 1", "{\"a\": {\"b\": 1}}", "'}}'"] {
+            assert!(Expression::compile(text).unwrap_err().contains("`} }`"), "{text}");
+        }
+        assert!(Expression::compile("{\"a\": {\"b\": 1} } ").is_ok());
     }
 
     #[test]
