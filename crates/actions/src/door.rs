@@ -151,8 +151,8 @@ fn prepare(
     Ok(Prepared { inputs, consumes, work: Some(Arc::new(work)) })
 }
 
-/// A grant of everything would help as well, and is more than anybody wants: where the workspace is
-/// known, the hint names it.
+/// A grant of everything would help as well, and is more than anybody wants: the hint names the
+/// workspace, or where to find one.
 fn about_workspace(host: &Host, id: &WorkspaceId, failure: Failure) -> Failure {
     let everything = "--scope '**'";
     match (host.workspace(id), &failure.hint) {
@@ -163,6 +163,9 @@ fn about_workspace(host: &Host, id: &WorkspaceId, failure: Failure) -> Failure {
             let hint = hint.replace(everything, &narrow);
             failure.hint(hint)
         }
+        (_, Some(hint)) if hint.contains(everything) => failure.hint(
+            "a human grants it on a workspace: `countersign workspace list` says which there are",
+        ),
         _ => failure,
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use countersign_actions::{ActionContext, ActionRequest, ActionResult, Asker, Status};
 use countersign_flow::event::RunError;
-use countersign_flow::{Command, Outcome, Resolution, Target, WorkKey};
+use countersign_flow::{Actor, Command, Outcome, Resolution, RunState, Seed, Target, WorkKey};
 use countersign_host::{CallCommand, Outcome as Called};
 use countersign_model::{ErrorClass, ExecutionId, Failure, Lifecycle, RunId, SandboxMode, ToolRef};
 use serde_json::{Map, Value, json};
@@ -116,50 +116,41 @@ impl Engine {
     /// The call that a node of a run waits for people to approve, if it does.
     pub fn waiting_call(&self, run: &RunId, node: &str) -> Result<Option<ExecutionId>, Trouble> {
         let view = self.view(run)?;
-        let Some(open) = view.state.interrupt_of(node) else { return Ok(None) };
-        let is_tool = open.data.get("artifactType") == Some(&json!("tool-call"));
-        let Some(at) = view.state.node(node).filter(|_| is_tool) else { return Ok(None) };
+        Ok(self.call_of(&view.seed, &view.state, node))
+    }
+
+    fn call_of(&self, seed: &Seed, state: &RunState, node: &str) -> Option<ExecutionId> {
+        let open = state.interrupt_of(node)?;
+        if open.data.get("artifactType") != Some(&json!("tool-call")) {
+            return None;
+        }
+        let at = state.node(node)?;
         let (round, attempt) = (at.rounds, at.attempt);
         let key = WorkKey { node: node.to_owned(), round, attempt, step: 0 };
-        Ok(Some(self.execution(run, &key, view.seed.created_at)))
+        Some(self.execution(&seed.run_id.parse().ok()?, &key, seed.created_at))
     }
 
     /// Calls of waiting nodes that people have decided about meanwhile: approvals are given to the
     /// call itself, wherever that happens, and the run goes on from there.
     pub(crate) fn follow_approvals(&self, live: &Live) {
         for open in &live.state.interrupts {
-            let Some(node) = live.state.node(&open.node) else { continue };
-            let is_tool = open.data.get("artifactType") == Some(&json!("tool-call"));
-            let key = WorkKey {
-                node: open.node.clone(),
-                round: node.rounds,
-                attempt: node.attempt,
-                step: 0,
-            };
-            if let Some(action) =
-                Some(()).filter(|()| is_tool).and_then(|()| self.decided(live, &key))
-            {
-                let value = json!({"action": action});
-                let target = Target::Interrupt(open.id.clone());
-                let actor = countersign_flow::Actor::default();
-                let wanted = Command::Resolve(Resolution { target, value, actor });
-                if let Err(trouble) = self.command(&live.summary.run, &wanted) {
-                    tracing::debug!(%trouble, "an approval was taken up by somebody else");
-                }
+            let call = self.call_of(&live.seed, &live.state, &open.node);
+            let Some(action) = call.and_then(|call| self.decided(call)) else { continue };
+            let value = json!({"action": action});
+            let (target, actor) = (Target::Interrupt(open.id.clone()), Actor::default());
+            let wanted = Command::Resolve(Resolution { target, value, actor });
+            if let Err(trouble) = self.command(&live.summary.run, &wanted) {
+                tracing::debug!(%trouble, "an approval was taken up by somebody else");
             }
         }
     }
 
     /// What people said of a call that waits: nothing yet, yes, or no.
-    fn decided(&self, live: &Live, key: &WorkKey) -> Option<&'static str> {
-        let execution = self.execution(&live.summary.run, key, live.seed.created_at);
+    fn decided(&self, execution: ExecutionId) -> Option<&'static str> {
         let call = self.0.host.home().store.call(execution).ok().flatten()?;
         match call.state {
             _ if call.terminal && call.state != Lifecycle::Completed => Some("reject"),
-            Lifecycle::Validated => {
-                let asked = call.approval.as_ref()?;
-                if asked.is_enough() { Some("accept") } else { None }
-            }
+            Lifecycle::Validated => call.approval?.is_enough().then_some("accept"),
             _ => Some("accept"),
         }
     }

@@ -31,8 +31,8 @@ use crate::{runs, sandbox, signals};
 
 /// Serve runs over HTTP, until it is asked to stop
 ///
-/// Whoever asks shows a key, made with `countersign key create`. Without --listen it is reached
-/// from this machine only, on a port that the system chooses.
+/// Whoever asks shows a key, made with `countersign key create`. It is reached from this machine
+/// only, unless certificates are named under `[serve.tls]`; port 0 lets the system choose one.
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
     /// Where to listen

@@ -52,8 +52,11 @@ impl Shelf for JournalShelf {
             }
         }
         let kept = self.host.home().store.reply(&named(key))?;
-        if let Some(entry) = kept.and_then(done).filter(|entry| entry.counts(now)) {
-            return Ok(Some(entry));
+        match kept.and_then(done) {
+            Some(entry) if entry.counts(now) => return Ok(Some(entry)),
+            // It stands where the new answer will: nobody can ask for it again.
+            Some(_) => self.sweep(now)?,
+            None => {}
         }
         claims.insert(key.clone(), claim.clone());
         Ok(None)
@@ -93,4 +96,39 @@ impl JournalShelf {
 pub(super) fn done(reply: Reply) -> Option<Entry> {
     let answer = String::from_utf8(reply.body).ok()?;
     Some(Entry::Done(Stored { answer, at: reply.at, body: reply.request, status: reply.status }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use countersign_host::{Home, SystemClock};
+    use countersign_model::Digest;
+    use uuid::Uuid;
+
+    #[test]
+    fn a_key_is_free_again_when_its_answer_has_aged() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = dir.path().join("home");
+        Home::create(&home, &SystemClock).unwrap();
+        let shelf = JournalShelf::new(Arc::new(Host::open(&home).unwrap()));
+        let word = |text: &str| text.to_owned();
+        let key = OperationKey { key: word("k"), operation: word("o"), tenant: word("t") };
+        let (body, first) = (Digest::of(b"b"), Timestamp::from_millis(1_000));
+        let ask = |now: Timestamp, n: u128, answer: &str| {
+            let claim = Claim { body, holder: Uuid::from_u128(n), since: now };
+            let found = shelf.look_or_claim(&key, &claim, now).unwrap();
+            let stored = Stored { answer: word(answer), at: now, body, status: 201 };
+            shelf.settle(&key, &claim, Some(&stored)).unwrap();
+            found
+        };
+        let told = |entry: Option<Entry>| match entry {
+            Some(Entry::Done(stored)) => Some(stored.answer),
+            _ => None,
+        };
+        assert_eq!(told(ask(first, 1, "one")), None);
+        assert_eq!(told(ask(first.plus_millis(KEPT_MILLIS - 1), 2, "two")), Some(word("one")));
+        let aged = first.plus_millis(KEPT_MILLIS + 1);
+        assert_eq!(told(ask(aged, 3, "three")), None);
+        assert_eq!(told(ask(aged, 4, "four")), Some(word("three")));
+    }
 }
