@@ -77,7 +77,22 @@ pub struct ServeConfig {
     /// 0 is without limit.
     pub requests_per_second_of_key: u32,
     pub requests_per_second_of_tenant: u32,
+    /// Of those who show no good key.
+    pub requests_per_second_of_address: u32,
     pub tls: Option<TlsConfig>,
+    /// For tests: webhooks may lead to this machine and its network, and over plain `http`.
+    pub webhook_allow_private: bool,
+    pub webhook_signature: WebhookSignature,
+}
+
+/// How the signature of a webhook is written: older receivers want the digits alone.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WebhookSignature {
+    #[default]
+    Bare,
+    /// With `sha256=` before them.
+    Prefixed,
 }
 
 impl Default for ServeConfig {
@@ -89,7 +104,10 @@ impl Default for ServeConfig {
             max_inflight: 2048,
             requests_per_second_of_key: 0,
             requests_per_second_of_tenant: 0,
+            requests_per_second_of_address: 50,
             tls: None,
+            webhook_allow_private: false,
+            webhook_signature: WebhookSignature::Bare,
         }
     }
 }

@@ -175,6 +175,11 @@ impl Host {
         Ok((record.principal.clone(), record.clone()))
     }
 
+    /// Whether a key that was shown before is still good. Who cannot be asked says no.
+    pub fn is_key_good(&self, key: &KeyId, now: Timestamp) -> bool {
+        self.people().is_ok_and(|people| people.book.is_good(key, now))
+    }
+
     /// Decides from the book, and writes only if the book still holds: what was decided from a book
     /// that others have changed meanwhile is decided anew.
     fn change<T>(

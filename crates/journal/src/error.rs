@@ -51,6 +51,9 @@ pub enum Conflict {
     Active(RunId),
     #[error("document `{0}` was changed")]
     Record(String),
+    /// The same request has its answer, perhaps from another process.
+    #[error("the same was answered")]
+    Reply,
     #[error("something was recorded")]
     Grown,
     #[error("`{resource}` is being published by execution {by}")]

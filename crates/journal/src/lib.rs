@@ -17,6 +17,7 @@ pub mod keys;
 mod mark;
 pub mod merkle;
 pub mod presence;
+pub mod range;
 pub mod receipt;
 pub mod sqlite;
 pub mod store;

@@ -168,7 +168,8 @@ fn an_answer_is_kept_with_what_it_answers_or_not_at_all() {
         journal.store.append(Batch { reply: Some(reply(body)), ..batch })
     };
     with("run_1", "one").unwrap();
-    assert!(with("run_2", "two").is_err(), "the same was answered already");
+    let answered = with("run_2", "two").unwrap_err();
+    assert_eq!(answered, AppendError::Conflict(Conflict::Reply), "the same was answered already");
     assert_eq!(journal.store.run(&"run_2".parse().unwrap()).unwrap(), None);
     assert_eq!(journal.store.reply(&key).unwrap(), Some(reply("one")));
     journal.store.forget_replies(NOW).unwrap();

@@ -234,6 +234,11 @@ impl KeyBook {
         Ok(key)
     }
 
+    /// Whether a key that was shown before is still good.
+    pub fn is_good(&self, id: &KeyId, now: Timestamp) -> bool {
+        self.get(id).is_some_and(|key| self.check_held(key, now).is_ok())
+    }
+
     /// Who may approve with this key now, and what verifies the signature. Never a machine,
     /// whatever the book says.
     pub fn approver(

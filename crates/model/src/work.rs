@@ -6,9 +6,11 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::digest::{Digest, Hasher};
+use crate::effect::Artifact;
 use crate::error::Failure;
 use crate::id::ExecutionId;
 use crate::principal::Principal;
+use crate::record::CallSummary;
 use crate::time::Timestamp;
 
 /// A name that may stand in a path: letters, digits, `_`, `-` and `.`, not first.
@@ -198,6 +200,25 @@ pub struct ArtifactRecord {
     pub size: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace: Option<WorkspaceId>,
+}
+
+impl ArtifactRecord {
+    /// What a call left when it committed.
+    pub fn of(at: Timestamp, call: &CallSummary, made: &Artifact) -> Self {
+        let work = call.work.as_ref();
+        ArtifactRecord {
+            at,
+            collected_at: None,
+            digest: made.digest,
+            id: ArtifactId::of(call.execution, &made.name),
+            media_type: made.media_type.clone(),
+            name: made.name.clone(),
+            producer: call.execution,
+            run: work.map(|work| work.run.clone()),
+            size: made.size,
+            workspace: work.map(|work| work.workspace.clone()),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -92,19 +92,7 @@ impl WorkTables {
     }
 
     fn made(&mut self, at: Timestamp, call: &CallSummary, made: &Artifact) {
-        let work = call.work.as_ref();
-        let record = ArtifactRecord {
-            at,
-            collected_at: None,
-            digest: made.digest,
-            id: ArtifactId::of(call.execution, &made.name),
-            media_type: made.media_type.clone(),
-            name: made.name.clone(),
-            producer: call.execution,
-            run: work.map(|work| work.run.clone()),
-            size: made.size,
-            workspace: work.map(|work| work.workspace.clone()),
-        };
+        let record = ArtifactRecord::of(at, call, made);
         self.artifacts.insert(record.id.clone(), record);
     }
 

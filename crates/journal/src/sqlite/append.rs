@@ -162,6 +162,11 @@ impl<'c> Writer<'c> {
         for expect in &batch.expect {
             self.check_one(expect)?;
         }
+        if let Some(reply) = &batch.reply
+            && runs::reply(self.transaction, &reply.key)?.is_some()
+        {
+            return Err(Conflict::Reply.into());
+        }
         for resource in &batch.claims {
             let taken = match rows::claim(self.transaction, resource)? {
                 None => rows::claim_beneath(self.transaction, resource)?,

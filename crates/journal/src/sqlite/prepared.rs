@@ -17,7 +17,7 @@ pub(super) struct Prepared {
     pub(super) payloads: Vec<(Digest, Vec<u8>)>,
     pub(super) keys: Vec<KeyChange>,
     pub(super) call: Option<PreparedCall>,
-    pub(super) run: Option<RunSummary>,
+    pub(super) run: Option<PreparedRun>,
     pub(super) values: Vec<(Digest, Vec<u8>)>,
     pub(super) reply: Option<Reply>,
     pub(super) claims: Vec<String>,
@@ -32,12 +32,22 @@ pub(super) struct PreparedCall {
     pub(super) json: Vec<u8>,
 }
 
+#[derive(Debug)]
+pub(super) struct PreparedRun {
+    pub(super) run: RunSummary,
+    pub(super) json: Vec<u8>,
+}
+
 impl Prepared {
     pub(super) fn new(batch: Batch) -> Result<Self, JournalError> {
         let encode = |(time, fact)| EncodedFact::new(time, fact);
         let prepare = |call: CallSummary| {
             let (principal, json) = (call.principal.to_string(), rows::to_json(&call)?);
             Ok::<_, JournalError>(PreparedCall { call, principal, json })
+        };
+        let prepare_run = |run: RunSummary| {
+            let json = rows::to_json(&run)?;
+            Ok::<_, JournalError>(PreparedRun { run, json })
         };
         Ok(Prepared {
             facts: batch.facts.into_iter().map(encode).collect::<Result<_, _>>()?,
@@ -46,7 +56,7 @@ impl Prepared {
             payloads: batch.payloads,
             keys: batch.keys,
             call: batch.call.map(prepare).transpose()?,
-            run: batch.run,
+            run: batch.run.map(prepare_run).transpose()?,
             values: batch.values,
             reply: batch.reply,
             claims: batch.claims,

@@ -6,6 +6,7 @@ use countersign_model::{Digest, RecordFact, RunId, RunSummary, Timestamp};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 
+use super::prepared::PreparedRun;
 use super::{collect, rows, schema};
 use crate::error::JournalError;
 use crate::store::{Record, RecordKey, Reply, ReplyKey, RunFilter};
@@ -32,9 +33,10 @@ pub(super) fn put_fact(
 
 pub(super) fn put_run(
     connection: &Connection,
-    run: &RunSummary,
+    prepared: &PreparedRun,
     values: &[(Digest, Vec<u8>)],
 ) -> Result<(), JournalError> {
+    let PreparedRun { run, json } = prepared;
     let sql = "INSERT OR REPLACE INTO runs
         (id, tenant, scope, parent, status, events, open, created_at, body)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
@@ -47,7 +49,7 @@ pub(super) fn put_run(
         run.events,
         run.ended_at.is_none(),
         run.created_at.as_millis(),
-        rows::to_json(run)?,
+        json,
     ])?;
     let sql = "INSERT OR IGNORE INTO payloads (call, digest, bytes) VALUES (?1, ?2, ?3)";
     for (digest, bytes) in values {
@@ -248,11 +250,16 @@ pub(super) fn records(
     if !schema::has_runs(connection)? {
         return Ok(Vec::new());
     }
-    let sql = "SELECT key, version, at, digest, value, tenant FROM records
-        WHERE space = ?1 AND substr(key, 1, length(?2)) = ?2 AND (?3 IS NULL OR tenant = ?3)
-        AND value IS NOT NULL ORDER BY tenant, key";
-    let mut statement = connection.prepare_cached(sql)?;
-    collect(&mut statement.query(params![space, prefix, tenant])?, |row| {
+    // A range of keys, so that the index finds them; no text is behind the last of all characters.
+    let whose = tenant.map_or("?4 IS NULL", |_| "tenant = ?4");
+    let sql = format!(
+        "SELECT key, version, at, digest, value, tenant FROM records
+        WHERE {whose} AND space = ?1 AND key >= ?2 AND key < ?3
+        AND value IS NOT NULL ORDER BY tenant, key"
+    );
+    let end = format!("{prefix}{}", char::MAX);
+    let mut statement = connection.prepare_cached(&sql)?;
+    collect(&mut statement.query(params![space, prefix, end, tenant])?, |row| {
         Ok((row.get(5)?, record(row)?))
     })
 }

@@ -161,8 +161,9 @@ fn minor(connection: &Connection) -> Result<i32, JournalError> {
     Ok(version(connection)? & 0xffff)
 }
 
+/// Asked before almost every read, so the question is kept.
 fn version(connection: &Connection) -> Result<i32, JournalError> {
-    Ok(connection.pragma_query_value(None, "user_version", |r| r.get(0))?)
+    Ok(connection.prepare_cached("PRAGMA user_version")?.query_row([], |row| row.get(0))?)
 }
 
 pub(crate) fn open_reader(path: &Path) -> Result<Connection, JournalError> {

@@ -73,19 +73,7 @@ fn put_artifact(
     call: &CallSummary,
     made: &Artifact,
 ) -> Result<(), JournalError> {
-    let work = call.work.as_ref();
-    let record = ArtifactRecord {
-        at,
-        collected_at: None,
-        digest: made.digest,
-        id: ArtifactId::of(call.execution, &made.name),
-        media_type: made.media_type.clone(),
-        name: made.name.clone(),
-        producer: call.execution,
-        run: work.map(|work| work.run.clone()),
-        size: made.size,
-        workspace: work.map(|work| work.workspace.clone()),
-    };
+    let record = ArtifactRecord::of(at, call, made);
     let sql = "INSERT OR REPLACE INTO artifacts (id, seq, run, name, call, body)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
     connection.prepare_cached(sql)?.execute(params![
