@@ -21,7 +21,7 @@ use crate::seed::Seed;
 use crate::types::Offers;
 pub use command::{Actor, Answer, Command, Refusal, Resolution, Target, command};
 pub use model::ModelReply;
-pub use settle::{ChildEnd, Outcome, settle};
+pub use settle::{CallError, ChildEnd, Made, Outcome, Written, settle};
 
 /// What a decision may go by besides the run itself.
 #[derive(Debug, Clone)]
@@ -41,7 +41,7 @@ pub struct Decision {
 }
 
 /// Which piece of work: the same again after a crash, another in another round or attempt.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WorkKey {
     pub node: String,
     pub round: u64,
@@ -300,6 +300,23 @@ fn doomed(env: &Env<'_>) -> Option<Vec<NewEvent>> {
         None => ready::unhandled(env)?,
     };
     Some(fail(env, error, node))
+}
+
+/// How a run ends that cannot go on for reasons outside of it.
+pub fn give_up(
+    definition: &Definition,
+    seed: &Seed,
+    state: &RunState,
+    error: &RunError,
+    context: &Context,
+) -> Vec<NewEvent> {
+    let env = Env { definition, seed, state, context };
+    if state.end.is_some() {
+        return Vec::new();
+    }
+    let started = state.started_at.is_none().then(|| plain(started(&env)));
+    let node = state.current_node().map(str::to_owned);
+    started.into_iter().chain(fail(&env, error.clone(), node)).collect()
 }
 
 pub(crate) fn fail(env: &Env<'_>, error: RunError, node: Option<String>) -> Vec<NewEvent> {

@@ -15,9 +15,9 @@ use crate::view::snapshot;
 /// Differences that are listed; more are only announced.
 const MOST: usize = 500;
 
-/// Members that name runs or moments, and differ without meaning anything.
-const INCIDENTAL: [&str; 6] =
-    ["childRunId", "parentRunId", "sourceRunId", "runId", "writtenAt", "decidedAt"];
+/// Members that name runs, entries or moments, and differ without meaning anything.
+const INCIDENTAL: [&str; 7] =
+    ["childRunId", "parentRunId", "sourceRunId", "runId", "memoryId", "writtenAt", "decidedAt"];
 
 /// One of the runs.
 #[derive(Debug, Clone, Copy)]
@@ -28,8 +28,10 @@ pub struct Side<'a> {
 }
 
 pub fn diff(a: Side<'_>, b: Side<'_>) -> Value {
-    let length = a.events.len().max(b.events.len());
-    let mut found = (0..length).filter_map(|place| compare(a, b, place));
+    let (left, right) = (told(a), told(b));
+    let length = left.len().max(right.len());
+    let pair = |place: usize| (left.get(place).copied(), right.get(place).copied());
+    let mut found = (0..length).filter_map(|place| compare(a, b, pair(place)));
     let listed: Vec<Value> = found.by_ref().take(MOST).collect();
     let truncated = found.next().is_some();
     let first = listed.first().and_then(|diff| diff.get("seq")).cloned().unwrap_or(Value::Null);
@@ -43,8 +45,16 @@ pub fn diff(a: Side<'_>, b: Side<'_>) -> Value {
     })
 }
 
-fn compare(a: Side<'_>, b: Side<'_>, place: usize) -> Option<Value> {
-    let (left, right) = (a.events.get(place), b.events.get(place));
+/// Which process advanced a run is no difference between runs.
+fn told(side: Side<'_>) -> Vec<&RunEvent> {
+    side.events.iter().filter(|event| !event.event.is_takeover()).collect()
+}
+
+fn compare(
+    a: Side<'_>,
+    b: Side<'_>,
+    (left, right): (Option<&RunEvent>, Option<&RunEvent>),
+) -> Option<Value> {
     let shown = |side: Side<'_>, event: &RunEvent| wire(side.definition, &side.seed.run_id, event);
     match (left, right) {
         (Some(left), Some(right)) if meaning(a, left) != meaning(b, right) => Some(json!({
@@ -67,6 +77,12 @@ fn meaning(side: Side<'_>, event: &RunEvent) -> Value {
     let take = |name: &str| shown.get(name).cloned().unwrap_or_default();
     let (kind, node, mut payload) = (take("type"), take("nodeId"), take("payload"));
     strip(&mut payload);
+    // Nor by whom and how the run was begun.
+    if kind == "run.started"
+        && let Some(payload) = payload.as_object_mut()
+    {
+        payload.retain(|name, _| !["owner", "transport"].contains(&name.as_str()));
+    }
     shown = json!([kind, node, payload]);
     shown
 }

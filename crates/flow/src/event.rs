@@ -153,9 +153,11 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")] reason: Option<String>,
         drain_policy: PausePolicy,
     },
+    /// After a pause; or by another process, because the one that advanced the run is gone.
     #[serde(rename = "run.resumed")]
     RunResumed {
         #[serde(default, skip_serializing_if = "Option::is_none")] reason: Option<String>,
+        #[serde(default, skip_serializing_if = "is_false")] taken_over: bool,
     },
     #[serde(rename = "node.started")]
     NodeStarted { node_id: String, type_id: String, attempt: u64 },
@@ -327,7 +329,13 @@ pub enum Event {
     #[serde(rename = "envelope.refusal")]
     EnvelopeRefusal { node_id: String, provider: String, model: String },
     #[serde(rename = "envelope.truncated")]
-    EnvelopeTruncated { node_id: String, provider: String, model: String, stop_reason: String },
+    EnvelopeTruncated {
+        node_id: String,
+        provider: String,
+        model: String,
+        stop_reason: String,
+        #[serde(default)] partial_payload_available: bool,
+    },
     #[serde(rename = "envelope.nlToFormat.engaged")]
     EnvelopeCoerced { node_id: String, original_envelope_type: String, fallback_calls: u64 },
     #[serde(rename = "envelope.recovery.applied")]
@@ -341,7 +349,19 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Vec::is_empty")] tags: Vec<String>,
     },
     #[serde(rename = "artifact.created")]
-    ArtifactCreated { artifact_id: String, artifact_type: String, node_id: String },
+    ArtifactCreated {
+        artifact_id: String,
+        artifact_type: String,
+        node_id: String,
+        #[serde(default, skip_serializing_if = "String::is_empty")] name: String,
+        /// Whether the type is one that the host knows the form of.
+        #[serde(default)] registered: bool,
+    },
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 /// An event that was decided and is not recorded yet.
@@ -387,6 +407,17 @@ impl Event {
             self,
             Event::RunCompleted { .. } | Event::RunFailed { .. } | Event::RunCancelled { .. }
         )
+    }
+
+    /// Says only which process advances the run, and nothing about what the run does.
+    pub fn is_takeover(&self) -> bool {
+        matches!(self, Event::RunResumed { taken_over: true, .. })
+    }
+
+    /// That another process goes on with a run.
+    pub fn takeover() -> Event {
+        let reason = Some("the process that advanced the run is gone".to_owned());
+        Event::RunResumed { reason, taken_over: true }
     }
 
     /// The node it is about.

@@ -17,13 +17,15 @@ pub mod fork;
 mod problem;
 pub mod run;
 pub mod seed;
+pub mod trace;
 pub mod types;
 pub mod view;
 
 pub use blueprint::Blueprint;
 pub use decide::{
-    Actor, Answer, ChildEnd, Command, Context, Decision, ModelReply, Outcome, PausePolicy, Refusal,
-    Resolution, Target, Work, WorkKey, advance, command, deadline, settle,
+    Actor, Answer, CallError, ChildEnd, Command, Context, Decision, Made, ModelReply, Outcome,
+    PausePolicy, Refusal, Resolution, Target, Work, WorkKey, Written, advance, command, deadline,
+    give_up, settle,
 };
 pub use definition::{Definition, recursion};
 pub use event::{Event, NewEvent, RunEvent, seal};

@@ -113,6 +113,10 @@ pub struct NodeState {
     pub resumed: Option<Value>,
     /// Turns of a conversation, replies of a model.
     pub turns: u64,
+    /// Replies of a model that had no room.
+    pub cut_off: u64,
+    /// The last reply was of another form than asked for.
+    pub corrected: bool,
     pub coerced: bool,
 }
 
@@ -141,9 +145,20 @@ pub struct OpenInterrupt {
     pub votes: BTreeMap<String, bool>,
     /// It was said that the time is over.
     pub expired: bool,
+    /// Answers that decided nothing.
+    #[serde(default)]
+    pub undecided: u64,
+    /// Answers of those who may not answer.
+    #[serde(default)]
+    pub turned_away: u64,
 }
 
 impl OpenInterrupt {
+    /// Whether it is a decision, and no machine's to take.
+    pub fn needs_human(&self) -> bool {
+        matches!(self.kind, InterruptKind::Approval | InterruptKind::LowConfidence)
+    }
+
     /// Whether only a bearer with the scope may answer, and no token.
     pub fn requires_bearer(&self) -> bool {
         self.data.get("profile").and_then(Value::as_str) == Some("openwop-interrupt-auth-required")

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use crate::definition::{Definition, as_whole};
 use crate::event::Values;
 use crate::problem::{Problem, Report, shorten};
+use crate::trace::Trace;
 use crate::types::Offers;
 
 /// Bounds of the host; a request may lower them.
@@ -49,6 +50,7 @@ pub struct NewRun {
     pub owner: Option<Value>,
     pub transport: Option<String>,
     pub parent: Option<Parent>,
+    pub trace: Option<Trace>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,6 +85,11 @@ pub struct Seed {
     pub parent: Option<Parent>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<Origin>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<Trace>,
+    /// Who is told of its end. Not of the ends of its forks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub callback_url: Option<String>,
     pub bounds: Bounds,
 }
 
@@ -164,6 +171,8 @@ pub fn create(
         transport: new.transport,
         parent: new.parent,
         forked_from: None,
+        trace: new.trace,
+        callback_url: None,
     })
 }
 

@@ -277,6 +277,43 @@ fn approvals_refine_edit_and_ask() {
 }
 
 #[test]
+fn answers_that_decide_nothing_come_to_an_end() {
+    let gate = node(
+        "gate",
+        "core.openwop.governance.approvalGate",
+        json!({"requiredRole": "release", "requiredApprovals": 2, "actions": ["accept", "reject", "ask"]}),
+    );
+    let mut world = World::of([workflow("w", json!([gate]), json!([]))]);
+    let id = world.start("w", Value::Null, Value::Null);
+    let answer = |action: &str, principal: &str, role: &str| {
+        let (principal, roles) = (Some(principal.to_owned()), vec![role.to_owned()]);
+        let actor = Actor { principal, roles, ..Actor::default() };
+        let (target, value) = (Target::Node("gate".to_owned()), json!({"action": action}));
+        Command::Resolve(Resolution { target, value, actor })
+    };
+    // Those who may not answer are told so for ever, and written down for a while,
+    for turn in 0..150 {
+        let refused = world.command(&id, answer("accept", "eve", "guest"));
+        let Err(Refusal::Forbidden { events, .. }) = refused else { panic!("{refused:?}") };
+        assert_eq!(events.is_empty(), turn >= 100, "{turn}");
+        world.append(&id, events);
+    }
+    // and keep nobody from answering.
+    for turn in 0..101 {
+        let action = if turn % 2 == 0 { "ask" } else { "accept" };
+        assert!(world.command(&id, answer(action, "rita", "release")).unwrap().pending, "{turn}");
+    }
+    for action in ["ask", "accept"] {
+        let refused = world.command(&id, answer(action, "rita", "release"));
+        assert!(matches!(refused, Err(Refusal::Conflict { .. })), "{refused:?}");
+    }
+    // What decides is taken as ever.
+    world.command(&id, answer("accept", "ruth", "release")).unwrap();
+    world.pump();
+    assert_eq!(world.status(&id), Status::Completed);
+}
+
+#[test]
 fn a_question_under_the_same_key_is_asked_once() {
     let gate = |id: &str| node(id, "core.approvalGate", json!({"key": "deploy"}));
     let mut world =
@@ -287,10 +324,15 @@ fn a_question_under_the_same_key_is_asked_once() {
     assert_eq!(world.count(&id, "interrupt.requested"), 1);
 }
 
+fn known(principal: &str) -> Actor {
+    Actor { principal: Some(principal.to_owned()), ..Actor::default() }
+}
+
 #[test]
 fn gates_fail_closed_for_roles_and_lists() {
     let answer = |node: &str, action: &str, principal: &str, role: &str| {
         let actor = Actor {
+            machine: false,
             principal: Some(principal.to_owned()),
             roles: vec![role.to_owned()],
             scopes: vec![],
@@ -324,11 +366,19 @@ fn gates_fail_closed_for_roles_and_lists() {
     world.pump();
     assert_eq!(world.status(&id), Status::Completed);
     assert_eq!(world.count(&id, "approval.granted"), 1);
+    assert_eq!(world.payload(&id, "approval.granted")["principal"], "rita", "not whom she named");
     let gate = node("gate", "core.approvalGate", json!({"approversList": ["ada"]}));
     let mut world = World::of([workflow("w", json!([gate]), json!([]))]);
     let id = world.start("w", Value::Null, Value::Null);
     let refused = world.command(&id, answer("gate", "accept", "eve", ""));
     assert!(matches!(refused, Err(Refusal::Forbidden { .. })), "saying to be ada is not enough");
+    let value = json!({"action": "accept", "voter": "ada"});
+    for actor in [Actor::default(), Actor { machine: true, ..known("ada") }] {
+        let (target, value) = (Target::Node("gate".to_owned()), value.clone());
+        let refused = world
+            .command(&id, Command::Resolve(Resolution { target, value, actor: actor.clone() }));
+        assert!(matches!(refused, Err(Refusal::Forbidden { .. })), "{actor:?}: {refused:?}");
+    }
     world.command(&id, answer("gate", "accept", "ada", "")).unwrap();
 }
 

@@ -48,6 +48,8 @@ pub enum Target {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Actor {
     pub principal: Option<String>,
+    /// An agent or a service: it answers questions, and approves nothing.
+    pub machine: bool,
     pub roles: Vec<String>,
     pub scopes: Vec<String>,
 }
@@ -147,9 +149,10 @@ fn aborted(env: &Env<'_>) -> impl Iterator<Item = NewEvent> {
 
 fn resume(env: &Env<'_>, reason: Option<String>) -> Result<Answer, Refusal> {
     match (&env.state.end, &env.state.pause) {
-        (None, Pause::Paused(_) | Pause::Requested(_)) => {
-            Ok(Answer { events: vec![plain(Event::RunResumed { reason })], pending: false })
-        }
+        (None, Pause::Paused(_) | Pause::Requested(_)) => Ok(Answer {
+            events: vec![plain(Event::RunResumed { reason, taken_over: false })],
+            pending: false,
+        }),
         _ => Err(Refusal::Conflict { status: env.state.status() }),
     }
 }
@@ -171,6 +174,23 @@ fn resolve(env: &Env<'_>, resolution: &Resolution) -> Result<Answer, Refusal> {
         }
     }
     authorized(open, &resolution.actor)?;
+    let answer = answered(open, resolution)?;
+    match answer.pending && open.undecided >= most_undecided(open) {
+        true => Err(Refusal::Conflict { status: env.state.status() }),
+        false => Ok(answer),
+    }
+}
+
+/// So many answers that decide nothing are taken down for one question. Somebody who asks or votes
+/// again and again would fill the journal.
+const MOST_UNDECIDED: u64 = 100;
+
+/// Votes that the question needs come on top.
+fn most_undecided(open: &OpenInterrupt) -> u64 {
+    MOST_UNDECIDED.saturating_add(whole(open, "requiredApprovals").saturating_sub(1))
+}
+
+fn answered(open: &OpenInterrupt, resolution: &Resolution) -> Result<Answer, Refusal> {
     match open.kind {
         InterruptKind::Approval | InterruptKind::LowConfidence => approve(open, resolution),
         InterruptKind::Clarification => clarify(open, &resolution.value),
@@ -215,6 +235,10 @@ fn authorized(open: &OpenInterrupt, actor: &Actor) -> Result<(), Refusal> {
         return Ok(());
     }
     let why = "the role or scope that this gate asks for is missing".to_owned();
+    // It is known by now, and those who may answer are not kept from it.
+    if open.turned_away >= MOST_UNDECIDED {
+        return Err(Refusal::Forbidden { why, events: Vec::new() });
+    }
     let decided = Event::AuthorizationDecided {
         node_id: open.node.clone(),
         principal: actor.principal.clone().unwrap_or_else(|| "anonymous".to_owned()),
@@ -249,6 +273,10 @@ fn action_of(value: &Value) -> Option<&str> {
 
 fn approve(open: &OpenInterrupt, resolution: &Resolution) -> Result<Answer, Refusal> {
     let (value, actor) = (&resolution.value, &resolution.actor);
+    if actor.machine {
+        let why = "a human has to answer an approval".to_owned();
+        return Err(Refusal::Forbidden { why, events: Vec::new() });
+    }
     let action =
         action_of(value).ok_or_else(|| Refusal::Invalid("`action` is missing".to_owned()))?;
     let mut offered = actions(&open.data);
@@ -308,17 +336,20 @@ fn question(open: &OpenInterrupt, value: &Value) -> Answer {
     Answer { events: vec![plain(asked)], pending: true }
 }
 
-/// Who votes. Where approvers are listed, only what was established about the caller counts.
+/// Who votes. Where a gate says who may, only what was established about the caller counts; where it
+/// does not, a client may name whom it asked.
 fn voter(open: &OpenInterrupt, value: &Value, actor: &Actor) -> Result<Option<String>, Refusal> {
     let text = |name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
     let said = text("voter").or_else(|| text("decidedBy"));
     let listed = open.data.get("approversList").and_then(Value::as_array);
     let listed: Vec<&str> = listed.into_iter().flatten().filter_map(Value::as_str).collect();
+    let guarded =
+        ["requiredRole", "requiredScope"].iter().any(|name| open.data.get(*name).is_some());
+    let known = actor.principal.clone();
     if listed.is_empty() {
-        return Ok(said.or_else(|| actor.principal.clone()));
+        return Ok(if guarded { known } else { said.or(known) });
     }
-    let established = actor.principal.clone().or(said);
-    match established.filter(|voter| listed.contains(&voter.as_str())) {
+    match known.filter(|voter| listed.contains(&voter.as_str())) {
         Some(voter) => Ok(Some(voter)),
         None => {
             let why = "only listed approvers may answer".to_owned();

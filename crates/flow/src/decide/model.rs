@@ -52,8 +52,8 @@ pub(super) fn structured(
         let error = RunError::new("capability_not_provided", "no provider of models is configured");
         return vec![env.failure(node, error, false)].into();
     }
-    // A reply that was cut off gets twice the room.
-    let room = node.whole("maxTokens").map(|most| most.saturating_mul(1 << state.turns.min(8)));
+    // A reply that was cut off gets twice the room; one of another form is told so instead.
+    let room = node.whole("maxTokens").map(|most| most.saturating_mul(1 << state.cut_off.min(8)));
     let request = json!({
         "provider": "mock",
         "model": node.text("model").unwrap_or("mock"),
@@ -61,6 +61,7 @@ pub(super) fn structured(
         "outputSchema": node.config.get("outputSchema"),
         "maxTokens": room,
         "attempt": state.turns + 1,
+        "correct": state.corrected,
         "coerce": state.coerced,
     });
     let key = env.key(node, step(state));
@@ -89,7 +90,14 @@ pub(super) fn replied(
         reply.stop_reason.as_deref().filter(|s| ["max_tokens", "length"].contains(s))
     {
         let stop_reason = stop.to_owned();
-        let told = Event::EnvelopeTruncated { node_id, provider, model, stop_reason };
+        let partial_payload_available = false;
+        let told = Event::EnvelopeTruncated {
+            node_id,
+            provider,
+            model,
+            stop_reason,
+            partial_payload_available,
+        };
         return [told].into_iter().chain(once_more(env, node, state, "truncation")).collect();
     }
     let fenced = || unfenced(&reply.text).and_then(read);

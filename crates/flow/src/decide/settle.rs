@@ -22,11 +22,21 @@ pub enum Outcome {
         error: RunError,
         retryable: bool,
     },
+    /// A call came to its end, with what it left: also one that failed may have left something.
+    Called {
+        result: Result<Map<String, Value>, CallError>,
+        artifacts: Vec<Made>,
+    },
     /// A call that people have to approve first; the title is for them to read.
     Waiting {
         title: String,
         artifact: Value,
         timeout_ms: Option<u64>,
+    },
+    /// A memory was used: what was written to it, then what came of it.
+    Remembered {
+        written: Vec<Written>,
+        variables: Map<String, Value>,
     },
     ChildStarted {
         run_id: String,
@@ -36,6 +46,27 @@ pub enum Outcome {
     Replied(ModelReply),
     /// The time of a delay is over. Only replays need it: elsewhere `advance` sees it by itself.
     Elapsed,
+}
+
+/// An entry of a memory, by its names alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    pub memory_ref: String,
+    pub id: String,
+    pub tags: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct CallError {
+    pub error: RunError,
+    pub retryable: bool,
+}
+
+/// An artifact that a call left.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Made {
+    pub id: String,
+    pub name: String,
 }
 
 /// How a child ended, with what it holds at its end.
@@ -91,13 +122,18 @@ fn outcome_events(
         Outcome::Completed { outputs, variables }
             if !env.seed.bounds.admits(&(&outputs, &variables)) =>
         {
-            let message =
-                format!("the result has more than {} bytes", env.seed.bounds.payload_bytes);
-            vec![env.failure(node, RunError::new("output_too_large", message), false)]
+            vec![too_large(env, node)]
         }
+        Outcome::Remembered { written, variables } => remembered(env, node, written, &variables),
         Outcome::Completed { outputs, mut variables } => {
             variables.extend(harvested(node, &outputs));
             env.completion(node, outputs, &variables)
+        }
+        Outcome::Called { result, artifacts } => {
+            let created = artifacts.into_iter().map(|made| created(node, made));
+            let mut events: Vec<_> = created.collect();
+            events.extend(outcome_events(env, node, at, returned(result))?);
+            events
         }
         Outcome::Failed { error, retryable } => vec![env.failure(node, error, retryable)],
         Outcome::Waiting { title, artifact, timeout_ms } => {
@@ -114,6 +150,52 @@ fn outcome_events(
         }
         Outcome::Replied(_) | Outcome::Elapsed => return Err(Refusal::Stale),
     })
+}
+
+fn too_large(env: &Env<'_>, node: &Node) -> Event {
+    let message = format!("the result has more than {} bytes", env.seed.bounds.payload_bytes);
+    env.failure(node, RunError::new("output_too_large", message), false)
+}
+
+/// What was written stays written, also where the rest cannot be kept.
+fn remembered(
+    env: &Env<'_>,
+    node: &Node,
+    written: Vec<Written>,
+    variables: &Map<String, Value>,
+) -> Vec<Event> {
+    let agent = node.agent.as_ref().and_then(|agent| agent.get("agentId")?.as_str());
+    let event = |one: Written| Event::MemoryWritten {
+        memory_ref: one.memory_ref,
+        memory_id: one.id,
+        node_id: node.id.clone(),
+        agent_id: agent.map(str::to_owned),
+        tags: one.tags,
+    };
+    let mut events: Vec<_> = written.into_iter().map(event).collect();
+    match env.seed.bounds.admits(variables) {
+        true => events.extend(env.completion(node, Map::new(), variables)),
+        false => events.push(too_large(env, node)),
+    }
+    events
+}
+
+fn returned(result: Result<Map<String, Value>, CallError>) -> Outcome {
+    match result {
+        Ok(outputs) => Outcome::Completed { outputs, variables: Map::new() },
+        Err(CallError { error, retryable }) => Outcome::Failed { error, retryable },
+    }
+}
+
+/// Of the type that the node says; where it says none, an artifact is known by its name.
+fn created(node: &Node, made: Made) -> Event {
+    Event::ArtifactCreated {
+        artifact_id: made.id,
+        artifact_type: node.artifact_type.clone().unwrap_or_else(|| made.name.clone()),
+        node_id: node.id.clone(),
+        name: made.name,
+        registered: false,
+    }
 }
 
 fn waiting(

@@ -25,6 +25,7 @@ impl RunState {
         let refused = |why: String| Impossible { sequence: event.sequence, why };
         self.in_order(event).map_err(refused)?;
         self.count_progress(&event.event);
+        self.count_answers(&event.event);
         self.fold(event).map_err(refused)?;
         self.next = event.sequence.saturating_add(1);
         Ok(())
@@ -55,6 +56,21 @@ impl RunState {
         }
     }
 
+    /// What is said about an open question without an end of it.
+    fn count_answers(&mut self, event: &Event) {
+        let (node, may) = match event {
+            Event::ApprovalReceived { node_id, .. } => (node_id, true),
+            Event::LogAppended { node_id: Some(node_id), .. } => (node_id, true),
+            Event::AuthorizationDecided { node_id, allowed: false, .. } => (node_id, false),
+            _ => return,
+        };
+        let open = self.interrupts.iter_mut().find(|open| open.node == *node);
+        if let Some(open) = open {
+            let counted = if may { &mut open.undecided } else { &mut open.turned_away };
+            *counted = counted.saturating_add(1);
+        }
+    }
+
     fn busy(&mut self, id: &str, phases: &[Phase]) -> Result<&mut NodeState, String> {
         let node = self.nodes.get_mut(id).ok_or_else(|| format!("there is no node `{id}`"))?;
         let phase = node.phase;
@@ -80,6 +96,8 @@ impl RunState {
             }
             Event::PauseRequested { reason } => self.pause = Pause::Requested(reason.clone()),
             Event::RunPaused { .. } => self.pause = Pause::Paused(event.at),
+            // A pause that was asked for is still to come.
+            Event::RunResumed { taken_over: true, .. } => {}
             Event::RunResumed { .. } => self.pause = Pause::No,
             Event::ReplayDiverged { .. } => self.diverged = true,
             other => return self.fold_node(event, other),
@@ -155,6 +173,7 @@ impl RunState {
         node.attempt = attempt;
         (node.started_at, node.settled, node.error) = (Some(event.at), None, None);
         (node.progress, node.asked, node.turns, node.coerced) = (0, 0, 0, false);
+        (node.cut_off, node.corrected) = (0, false);
         (node.answer, node.resumed) = (None, None);
         node.outputs.clear();
         self.executions = self.executions.saturating_add(1);
@@ -231,6 +250,8 @@ impl RunState {
             expires_at: expires.map(|ms| event.at.plus_millis(ms)),
             votes: Default::default(),
             expired: false,
+            undecided: 0,
+            turned_away: 0,
         });
         Ok(())
     }
@@ -303,8 +324,11 @@ impl RunState {
                 let node = self.busy(node_id, &[Phase::Active])?;
                 node.turns = node.turns.saturating_add(1);
             }
-            Event::EnvelopeRetry { node_id, attempt, .. } => {
-                self.busy(node_id, &[Phase::Active])?.turns = attempt.saturating_sub(1);
+            Event::EnvelopeRetry { node_id, attempt, reason } => {
+                let node = self.busy(node_id, &[Phase::Active])?;
+                node.turns = attempt.saturating_sub(1);
+                node.corrected = reason != "truncation";
+                node.cut_off = node.cut_off.saturating_add(u64::from(!node.corrected));
             }
             Event::EnvelopeCoerced { node_id, .. } => {
                 self.busy(node_id, &[Phase::Active])?.coerced = true;

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use countersign_flow::decide::{
     Actor, Answer, ChildEnd, Command, Context, Decision, ModelReply, Outcome, Refusal, Resolution,
-    Target, Work, advance, command, deadline, settle,
+    Target, Work, Written, advance, command, deadline, settle,
 };
 use countersign_flow::event::{NewEvent, RunEvent, seal, wire};
 use countersign_flow::run::{End, RunState, Status};
@@ -266,8 +266,12 @@ impl World {
                 None => return false,
             },
             Work::Call { .. } => (self.tool)(&work),
-            Work::Memory { action, .. } => Outcome::Completed {
-                outputs: Map::new(),
+            Work::Memory { action, .. } => Outcome::Remembered {
+                written: vec![Written {
+                    memory_ref: "some/memory".to_owned(),
+                    id: format!("{id}-entry"),
+                    tags: vec!["kept".to_owned()],
+                }],
                 variables: object(json!({"memoryReadback": {"action": action}})),
             },
             Work::Secret { .. } => completed(json!({"length": 3})),
