@@ -13,20 +13,38 @@ struct Inside {
     closed: bool,
 }
 
+impl Inside {
+    fn put(&mut self, run: &RunId, at: Option<Timestamp>) {
+        if let Some(before) = self.by_run.remove(run) {
+            self.due.remove(&(before, run.clone()));
+        }
+        let Some(at) = at else { return };
+        self.by_run.insert(run.clone(), at);
+        self.due.insert((at, run.clone()));
+    }
+}
+
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Alarm(Arc<(Mutex<Inside>, Condvar)>);
 
 impl Alarm {
     /// A run has one time at which it is due: the earliest that is known.
     pub(crate) fn set(&self, run: &RunId, at: Option<Timestamp>) {
-        let mut inside = self.locked();
-        if let Some(before) = inside.by_run.remove(run) {
-            inside.due.remove(&(before, run.clone()));
-        }
-        let Some(at) = at else { return };
-        inside.by_run.insert(run.clone(), at);
-        inside.due.insert((at, run.clone()));
+        self.locked().put(run, at);
         self.0.1.notify_one();
+    }
+
+    /// Is due at that moment at the latest.
+    pub(crate) fn sooner(&self, run: &RunId, at: Timestamp) {
+        let mut inside = self.locked();
+        let before = inside.by_run.get(run).copied();
+        inside.put(run, Some(before.map_or(at, |before| before.min(at))));
+        self.0.1.notify_one();
+    }
+
+    #[cfg(test)]
+    pub(crate) fn of(&self, run: &RunId) -> Option<Timestamp> {
+        self.locked().by_run.get(run).copied()
     }
 
     pub(crate) fn close(&self) {

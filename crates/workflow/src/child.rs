@@ -2,14 +2,14 @@
 
 use countersign_flow::event::RunError;
 use countersign_flow::run::End;
+use countersign_flow::trace::node_span;
 use countersign_flow::view::ChildView;
-use countersign_flow::{ChildEnd, Command, CreateRefusal, Outcome, Status, WorkKey};
+use countersign_flow::{ChildEnd, Command, CreateRefusal, Outcome, RunState, Status, WorkKey};
 use countersign_model::RunId;
 use serde_json::{Map, Value};
 
 use crate::create::Begin;
 use crate::engine::{Engine, told};
-use crate::live::Live;
 use crate::trouble::Trouble;
 
 impl Engine {
@@ -28,10 +28,12 @@ impl Engine {
         }
         let parent = self.summary(run)?.ok_or(Trouble::NoRun)?;
         let seed = self.view(run)?.seed;
+        let span = node_span(run.as_str(), &key.node, key.round, key.attempt);
         let begin = Begin {
             inputs,
             run: Some(id),
             parent: Some(seed.parent_of(&key.node)),
+            trace: seed.trace.as_ref().map(|trace| trace.under(&span)),
             ..Begin::new(workflow, parent.tenant, parent.principal)
         };
         match self.create(begin) {
@@ -66,9 +68,9 @@ impl Engine {
     }
 
     /// Where the children of a run stand.
-    pub(crate) fn children(&self, live: &Live) -> Result<Vec<ChildView>, Trouble> {
+    pub(crate) fn children(&self, state: &RunState) -> Result<Vec<ChildView>, Trouble> {
         let mut children = Vec::new();
-        for id in live.state.children.iter().filter_map(|child| child.run.as_deref()) {
+        for id in state.children.iter().filter_map(|child| child.run.as_deref()) {
             let Some(summary) = self.summary(&id.parse()?)? else { continue };
             if let Some(status) = status_named(&summary.status) {
                 children.push(ChildView { run_id: id.to_owned(), status });

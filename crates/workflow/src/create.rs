@@ -3,6 +3,7 @@
 use std::sync::{Arc, PoisonError};
 
 use countersign_flow::seed::Parent;
+use countersign_flow::trace::Trace;
 use countersign_flow::{Definition, NewRun, RunState, Seed, Status, create};
 use countersign_journal::{Expect, Reply, ReplyKey};
 use countersign_model::{Digest, Failure, Principal, RunId, RunSummary};
@@ -25,9 +26,13 @@ pub struct Begin {
     /// The tenant wants one live run of this at a time.
     pub scope: Option<String>,
     pub transport: Option<String>,
+    /// Who is told of its end.
+    pub callback_url: Option<String>,
     /// Under this id, if it has one already.
     pub run: Option<RunId>,
     pub parent: Option<Parent>,
+    /// The trace of whoever asks.
+    pub trace: Option<Trace>,
 }
 
 impl Begin {
@@ -42,8 +47,10 @@ impl Begin {
             metadata: Map::new(),
             scope: None,
             transport: None,
+            callback_url: None,
             run: None,
             parent: None,
+            trace: None,
         }
     }
 }
@@ -56,7 +63,7 @@ pub struct Begun {
 }
 
 /// How the answer is kept that is given again to whoever asks the same again.
-pub(crate) type Answering<'a> = (ReplyKey, Digest, &'a dyn Fn(&RunId) -> (u16, Vec<u8>));
+pub type Answering<'a> = (ReplyKey, Digest, &'a dyn Fn(&str) -> (u16, Vec<u8>));
 
 impl Engine {
     pub fn create(&self, begin: Begin) -> Result<Begun, Trouble> {
@@ -69,7 +76,7 @@ impl Engine {
         begin: Begin,
         key: ReplyKey,
         request: Digest,
-        answer: &dyn Fn(&RunId) -> (u16, Vec<u8>),
+        answer: &dyn Fn(&str) -> (u16, Vec<u8>),
     ) -> Result<Begun, Trouble> {
         self.create_with(begin, Some((key, request, answer)))
     }
@@ -79,24 +86,41 @@ impl Engine {
         begin: Begin,
         answering: Option<Answering<'_>>,
     ) -> Result<Begun, Trouble> {
-        let definition = self.0.library.get(&begin.workflow)?;
+        let definition = self.0.library.of_tenant(&begin.workflow, &begin.tenant)?;
+        let begin = self.cleaned(begin);
         let context = self.context();
         let run = begin.run.clone().map_or_else(|| self.new_id(), Ok)?;
         let scope = begin.scope.clone().map(|scope| (begin.tenant.clone(), scope));
         let (tenant, principal) = (begin.tenant.clone(), begin.principal.clone());
+        let callback_url = begin.callback_url.clone();
         let new = new_run(&run, begin);
         let rules = &self.0.settings;
-        let seed = create(&definition, new, &rules.offers, &rules.limits, context.now)?;
+        let mut seed = create(&definition, new, &rules.offers, &rules.limits, context.now)?;
+        seed.callback_url = callback_url;
         self.0.library.keep(&definition, &self.0.host.home().blobs)?;
         let mut step = Step::of(Vec::new());
         let dedup = scope.clone();
         step.expect.extend(dedup.map(|(tenant, scope)| Expect::ScopeFree { tenant, scope }));
         step.reply = answering.map(|(key, request, answer)| {
-            let (status, body) = answer(&run);
+            let (status, body) = answer(run.as_str());
             Reply { key, request, at: context.now, status, body }
         });
         let owner = Owner { tenant, principal, scope: scope.map(|(_, scope)| scope) };
         self.begin(definition, seed, owner, step)
+    }
+
+    /// What a run is begun with is shown and kept, so no credential may be in it.
+    fn cleaned(&self, mut begin: Begin) -> Begin {
+        let members = [&mut begin.inputs, &mut begin.configurable, &mut begin.metadata];
+        for value in members.into_iter().flat_map(Map::values_mut) {
+            self.clean(value);
+        }
+        for tag in &mut begin.tags {
+            let mut text = Value::String(std::mem::take(tag));
+            self.clean(&mut text);
+            *tag = text.as_str().unwrap_or_default().to_owned();
+        }
+        begin
     }
 
     /// Records the first events of a run, as far as it goes by itself.
@@ -162,8 +186,13 @@ pub(crate) struct Owner {
     pub(crate) scope: Option<String>,
 }
 
+/// The same, as it is shown.
+pub(crate) fn owner(tenant: &str, principal: &Principal) -> Value {
+    json!({"tenant": tenant, "principal": principal.to_string()})
+}
+
 fn new_run(run: &RunId, begin: Begin) -> NewRun {
-    let owner = json!({"tenant": begin.tenant, "principal": begin.principal.to_string()});
+    let owner = owner(&begin.tenant, &begin.principal);
     NewRun {
         run_id: run.to_string(),
         inputs: begin.inputs,
@@ -173,5 +202,6 @@ fn new_run(run: &RunId, begin: Begin) -> NewRun {
         owner: Some(owner),
         transport: begin.transport,
         parent: begin.parent,
+        trace: begin.trace,
     }
 }

@@ -1,31 +1,31 @@
 //! The engine: one step of a run at a time, recorded before anything follows from it.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use countersign_flow::event::RunError;
 use countersign_flow::{
-    Answer, Command, Context, Limits, NewEvent, Offers, Replay, RunEvent, RunState, Work, advance,
-    command, deadline, seal,
+    Answer, Command, Context, Event, Limits, NewEvent, Offers, Refusal, Replay, RunEvent, RunState,
+    Status, Work, advance, command, deadline, give_up, seal,
 };
 use countersign_host::Host;
-use countersign_journal::{
-    AppendError, Appended, Batch, Conflict, Expect, JournalError, Reply, RunFilter,
-};
+use countersign_journal::{AppendError, Appended, Batch, Conflict, Expect, Reply};
 use countersign_model::effect::Payload;
 use countersign_model::event::Fact;
 use countersign_model::{Failure, RunFact, RunId, RunSummary, Timestamp};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::alarm::Alarm;
-use crate::feed::{Feed, Growth, Subscription};
+use crate::feed::{Feed, Grown, Growth, Observer};
 use crate::library::Library;
-use crate::live::{Live, View, events};
-use crate::perform::WorkName;
+use crate::live::Live;
+use crate::mock::Mock;
 use crate::pool::Pool;
-use crate::redact::redact;
+use crate::redact::{clean, redact};
+use crate::secret::Secrets;
+use crate::slot::{Job, Slot};
 use crate::trouble::Trouble;
 use crate::watch::Watch;
 
@@ -49,6 +49,9 @@ pub struct Settings {
     pub limits: Limits,
     /// How many calls and other long things are at work at a time.
     pub workers: usize,
+    /// What this process may resolve for its runs.
+    pub secrets: Secrets,
+    pub observer: Option<Arc<dyn Observer>>,
 }
 
 impl Default for Settings {
@@ -58,16 +61,10 @@ impl Default for Settings {
             offers: Offers::default(),
             limits: Limits::default(),
             workers: 8,
+            secrets: Secrets::default(),
+            observer: None,
         }
     }
-}
-
-/// A run that this process knows at the moment. Whoever holds the lock decides its next step.
-#[derive(Debug, Default)]
-pub(crate) struct Slot {
-    pub(crate) live: Mutex<Option<Live>>,
-    /// What is being done for it.
-    pub(crate) at_work: Mutex<BTreeSet<WorkName>>,
 }
 
 #[derive(Debug)]
@@ -75,11 +72,16 @@ pub(crate) struct Inner {
     pub(crate) host: Arc<Host>,
     pub(crate) library: Library,
     pub(crate) settings: Settings,
-    pub(crate) pool: Pool,
+    /// For steps of runs, which are short, and never wait for calls of tools.
+    pub(crate) steps: Pool,
+    pub(crate) calls: Pool,
     pub(crate) alarm: Alarm,
     pub(crate) feed: Arc<Feed>,
     pub(crate) watch: Watch,
+    mock: Option<Mock>,
     slots: Mutex<HashMap<RunId, Arc<Slot>>>,
+    /// Runs that ended lately: who began one asks for its end next.
+    over: Mutex<VecDeque<RunId>>,
 }
 
 /// Runs of one home, advanced by this process. Cheap to clone; ends with [`Engine::close`].
@@ -100,10 +102,30 @@ impl Step {
     pub(crate) fn of(events: Vec<NewEvent>) -> Self {
         Step { events, seed: None, expect: Vec::new(), reply: None, history: Vec::new() }
     }
+
+    fn is_void(&self) -> bool {
+        self.events.is_empty() && self.history.is_empty()
+    }
 }
+
+/// What follows from a step, as it was when the step was recorded.
+pub(crate) struct Next {
+    jobs: Vec<Job>,
+    growth: Growth,
+    /// Who waits for the end that this was.
+    parent: Option<RunId>,
+    /// It waits for people to approve a call, which may have been done already.
+    asks: bool,
+}
+
+/// How many steps of runs are decided at a time.
+const STEPPERS: usize = 3;
 
 /// How many runs are kept in memory while nothing happens to them.
 const MOST_IDLE: usize = 4096;
+
+/// How many runs are kept in memory when they are over.
+const MOST_OVER: usize = 512;
 
 /// A step that others overtake is decided again, so often.
 const MOST_TRIES: u32 = 100;
@@ -116,14 +138,17 @@ impl Engine {
             host.identity()?;
         }
         let inner = Inner {
-            pool: Pool::new(settings.workers),
+            steps: Pool::new(STEPPERS),
+            calls: Pool::new(settings.workers),
             watch: Watch::new(&host)?,
             host,
             library,
+            mock: settings.offers.conformance.then(Mock::default),
             settings,
             alarm: Alarm::default(),
             feed: Arc::default(),
             slots: Mutex::default(),
+            over: Mutex::default(),
         };
         let engine = Engine(Arc::new(inner));
         if engine.reach() == Reach::Nothing {
@@ -161,7 +186,9 @@ impl Engine {
     pub fn close(&self, patience: Duration) -> bool {
         self.0.alarm.close();
         self.0.watch.close();
-        self.0.pool.close(patience)
+        let begun = Instant::now();
+        let stepped = self.0.steps.close(patience);
+        self.0.calls.close(patience.saturating_sub(begun.elapsed())) && stepped
     }
 
     pub fn host(&self) -> &Arc<Host> {
@@ -176,17 +203,54 @@ impl Engine {
         &self.0.settings
     }
 
+    /// The mock of a model, where the conformance switch is on.
+    pub fn mock(&self) -> Option<&Mock> {
+        self.0.mock.as_ref()
+    }
+
     pub(crate) fn context(&self) -> Context {
         Context { now: self.0.host.clock().now(), offers: self.0.settings.offers.clone() }
+    }
+
+    /// Takes credentials out of what is to be kept beside runs, as out of what they record.
+    pub fn clean(&self, value: &mut Value) -> bool {
+        clean(value, &self.0.settings.secrets)
     }
 
     /// Asks for what a run is waiting to do; nothing if there is nothing to do.
     pub fn wake(&self, run: &RunId) {
         let (engine, run) = (self.clone(), run.clone());
-        self.0.pool.run(move || match engine.step(&run, |_, _| Ok(Step::of(Vec::new()))) {
+        self.0.steps.run(move || match engine.step(&run, |_, _| Ok(Step::of(Vec::new()))) {
             Ok(()) | Err(Trouble::NoRun) => {}
+            Err(trouble) if trouble.passes() => engine.try_later(&run, &trouble),
+            Err(trouble) if trouble.is_too_large() => engine.give_up(&run, &trouble),
             Err(trouble) => tracing::error!(%run, %trouble, "a run could not go on"),
         });
+    }
+
+    /// The journal could not be written, or others were faster again and again: that passes.
+    pub(crate) fn try_later(&self, run: &RunId, trouble: &Trouble) {
+        let pause = self.slot(run).pause();
+        tracing::warn!(%run, %trouble, ?pause, "a run is tried again later");
+        self.look_again(run, pause);
+    }
+
+    pub(crate) fn look_again(&self, run: &RunId, pause: Duration) {
+        let millis = i64::try_from(pause.as_millis()).unwrap_or(i64::MAX);
+        self.0.alarm.sooner(run, self.0.host.clock().now().plus_millis(millis));
+    }
+
+    /// What follows by itself cannot be recorded, so the run ends here.
+    pub(crate) fn give_up(&self, run: &RunId, trouble: &Trouble) {
+        let error = RunError::new("payload_too_large", trouble.to_string());
+        let ended = self.step(run, |live, context| {
+            Ok(Step::of(give_up(&live.definition, &live.seed, &live.state, &error, context)))
+        });
+        match ended {
+            Ok(()) => {}
+            Err(trouble) if trouble.passes() => self.try_later(run, &trouble),
+            Err(trouble) => tracing::error!(%run, %trouble, "a run could not be ended"),
+        }
     }
 
     /// What people and clients want of a run.
@@ -200,7 +264,7 @@ impl Engine {
                     Ok(Step::of(given.events))
                 }
                 // That somebody was turned away is recorded, and then they are.
-                Err(countersign_flow::Refusal::Forbidden { why, events }) if !events.is_empty() => {
+                Err(Refusal::Forbidden { why, events }) if !events.is_empty() => {
                     answer.events.clone_from(&events);
                     tracing::info!(%why, "an answer was refused");
                     Ok(Step::of(events))
@@ -208,15 +272,34 @@ impl Engine {
                 Err(refusal) => Err(refusal.into()),
             }
         });
-        decided?;
+        match decided {
+            Err(trouble) if trouble.is_too_large() => self.not_recorded(run, wanted, &trouble)?,
+            decided => decided?,
+        }
         match answer.events.is_empty() {
             true => Ok(answer),
-            false => Err(countersign_flow::Refusal::Forbidden {
+            false => Err(Refusal::Forbidden {
                 why: "you may not answer this".to_owned(),
                 events: Vec::new(),
             }
             .into()),
         }
+    }
+
+    /// An answer that leads to too much is refused, and another may be given. What leads to too much
+    /// by itself ends the run.
+    fn not_recorded(
+        &self,
+        run: &RunId,
+        wanted: &Command,
+        trouble: &Trouble,
+    ) -> Result<(), Trouble> {
+        if let Command::Resolve(_) = wanted {
+            let why = format!("the answer leads to more than can be kept: {trouble}");
+            return Err(Refusal::Invalid(why).into());
+        }
+        self.give_up(run, trouble);
+        Ok(())
     }
 
     /// Decides, records, and only then acts.
@@ -225,76 +308,133 @@ impl Engine {
         run: &RunId,
         mut decide: impl FnMut(&Live, &Context) -> Result<Step, Trouble>,
     ) -> Result<(), Trouble> {
-        let slot = self.slot(run);
+        let (slot, new) = self.slot_for(run);
         let mut held = slot.live.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut trouble = contended(run).into();
         for _ in 0..MOST_TRIES {
-            let live = match held.take() {
-                Some(live) => live,
-                None => match Live::load(&self.0.host, &self.0.library, run)? {
-                    Some(live) => live,
-                    None => {
-                        self.forget(run);
-                        return Err(Trouble::NoRun);
-                    }
-                },
-            };
-            let context = self.context();
-            let decided = decide(&live, &context);
-            let step = match decided {
-                Ok(step) => step,
-                Err(trouble) => {
-                    *held = Some(live);
-                    return Err(trouble);
-                }
-            };
-            match self.record(live, step, &context) {
-                Ok((live, work)) => {
-                    let ended = live.state.end.is_some();
-                    *held = Some(live);
+            match self.attempt(run, &slot, &mut held, &mut decide) {
+                Ok(next) => {
                     drop(held);
-                    self.act(run, &slot, work, ended);
+                    let ended = next.growth.ended;
+                    self.act(run, &slot, next, ended);
                     return Ok(());
                 }
                 // Somebody else was faster: what was decided is void.
                 Err(Trouble::Failure(failure)) if failure.code == OVERTAKEN => {}
-                Err(trouble) => return Err(trouble),
+                Err(other) => {
+                    trouble = other;
+                    break;
+                }
             }
         }
-        Err(Failure::state("RUN_CONTENDED", format!("run `{run}` is changed by many at once"))
-            .hint("try again")
-            .into())
+        drop(held);
+        if new {
+            self.leave(run, &slot);
+        }
+        Err(trouble)
     }
 
-    /// Records what was decided and everything that follows by itself.
+    /// One step of a run as it stands in memory, or as the journal tells it.
+    fn attempt(
+        &self,
+        run: &RunId,
+        slot: &Arc<Slot>,
+        held: &mut Option<Live>,
+        decide: &mut impl FnMut(&Live, &Context) -> Result<Step, Trouble>,
+    ) -> Result<Next, Trouble> {
+        let (live, cached) = match held.take() {
+            Some(live) => (live, true),
+            None => (self.load(run)?, false),
+        };
+        let context = self.context();
+        let decided = decide(&live, &context);
+        // What is in memory may be old: nobody is refused, and nothing left undone, because of it.
+        let void = decided.as_ref().map_or_else(is_refusal, Step::is_void);
+        if cached && void && self.is_old(&live)? {
+            return Err(overtaken(run).into());
+        }
+        match decided {
+            Ok(step) => {
+                let step = self.taking_over(&live, step);
+                let (live, next) = self.record_in(slot, live, step, &context)?;
+                *held = Some(live);
+                Ok(next)
+            }
+            Err(trouble) => {
+                *held = cached.then_some(live);
+                Err(trouble)
+            }
+        }
+    }
+
+    fn load(&self, run: &RunId) -> Result<Live, Trouble> {
+        Live::load(&self.0.host, &self.0.library, run)?.ok_or(Trouble::NoRun)
+    }
+
+    /// Whether the journal knows more of a run than this does.
+    fn is_old(&self, live: &Live) -> Result<bool, Trouble> {
+        let summary = self.summary(&live.summary.run)?;
+        Ok(summary.is_none_or(|summary| summary.events != live.state.next))
+    }
+
+    /// Whoever goes on with what another process left while it was running says so first. Once: from
+    /// then on the run is with this one.
+    fn taking_over(&self, live: &Live, mut step: Step) -> Step {
+        let left = live.status() == Status::Running && live.summary.holder.is_some();
+        let ours = self.reach() != Reach::Nothing && !self.is_held(live.summary.holder);
+        if left && ours {
+            let told = NewEvent { event: Event::takeover(), cause: None };
+            step.events.insert(0, told);
+        }
+        step
+    }
+
+    /// The same for a run that is in the table, held by whoever asks.
     pub(crate) fn record(
         &self,
         live: Live,
         step: Step,
         context: &Context,
-    ) -> Result<(Live, Vec<Work>), Trouble> {
+    ) -> Result<(Live, Next), Trouble> {
+        let slot = self.slot(&live.summary.run);
+        self.record_in(&slot, live, step, context)
+    }
+
+    /// Records what was decided and everything that follows by itself.
+    fn record_in(
+        &self,
+        slot: &Slot,
+        live: Live,
+        step: Step,
+        context: &Context,
+    ) -> Result<(Live, Next), Trouble> {
         let Live { mut summary, definition, seed, mut state, mut events, mut replay } = live;
         let first = state.next;
         let mut new = step.history;
         new.iter().for_each(|event| drop(state.apply(event)));
-        new.extend(sealed(&mut state, step.events, context.now)?);
+        new.extend(self.sealed(&mut state, step.events, context.now)?);
         let mut decision = advance(&definition, &seed, &state, context);
-        new.extend(sealed(&mut state, std::mem::take(&mut decision.events), context.now)?);
+        new.extend(self.sealed(&mut state, std::mem::take(&mut decision.events), context.now)?);
         // A replay goes the way of its source for as long as that is known.
         while let Some(next) = replay.as_ref().and_then(|r| r.step(&state, &decision.work)) {
-            new.extend(sealed(&mut state, next, context.now)?);
+            new.extend(self.sealed(&mut state, next, context.now)?);
             decision = advance(&definition, &seed, &state, context);
-            new.extend(sealed(&mut state, std::mem::take(&mut decision.events), context.now)?);
+            new.extend(self.sealed(
+                &mut state,
+                std::mem::take(&mut decision.events),
+                context.now,
+            )?);
         }
         let left = replay.as_mut().map_or_else(Vec::new, |replay| observed(replay, &new));
         if state.end.is_none() {
-            new.extend(sealed(&mut state, left, context.now)?);
+            new.extend(self.sealed(&mut state, left, context.now)?);
         }
         if let Some(fault) = &decision.fault {
             tracing::error!(run = %summary.run, %fault, "a rule decided what cannot be");
         }
         if new.is_empty() {
             let live = Live { summary, definition, seed, state, events, replay };
-            return Ok((live, decision.work));
+            return Ok(self.following(slot, live, decision.work));
         }
         summary.events = state.next;
         summary.status = state.status().as_str().to_owned();
@@ -322,53 +462,127 @@ impl Engine {
             reply: step.reply,
             ..Batch::default()
         };
-        self.append(&summary, batch)?;
+        self.append(&summary, batch).map_err(|trouble| match trouble.is_too_large() {
+            // A run that does not begin is the fault of what was asked for.
+            true if first == 0 => too_large(&trouble).into(),
+            _ => trouble,
+        })?;
+        let known = events.len();
         events.extend(new.into_iter().map(Arc::new));
-        Ok((Live { summary, definition, seed, state, events, replay }, decision.work))
+        if let Some(observer) = &self.0.settings.observer {
+            let events = events.get(known..).unwrap_or_default();
+            let (summary, definition) = (&summary, &definition);
+            observer.grew(Grown { summary, definition, seed: Some(&seed), events });
+        }
+        let live = Live { summary, definition, seed, state, events, replay };
+        Ok(self.following(slot, live, decision.work))
+    }
+
+    /// What is to be done after a step, taken down while nobody else can make another. The alarm is
+    /// set here for the same reason: the last step has the last word about it.
+    fn following(&self, slot: &Slot, live: Live, work: Vec<Work>) -> (Live, Next) {
+        let ended = live.state.end.is_some();
+        self.0.alarm.set(&live.summary.run, live.summary.wake_at.filter(|_| !ended));
+        let parent = live.seed.parent.as_ref().filter(|_| ended);
+        let parent = parent.and_then(|parent| parent.run_id.parse().ok());
+        let asks = self.reach() != Reach::Nothing && self.await_approvals(&live);
+        let growth = Growth { events: live.state.next, ended };
+        slot.goes_on();
+        let jobs = match self.reach() {
+            // What a command brings about is finished with it; the rest is for others.
+            Reach::Nothing => slot.take_on(work.into_iter().filter(is_cascade).collect()),
+            _ => slot.take_on(work),
+        };
+        let next = Next { jobs, growth, parent, asks };
+        (live, next)
+    }
+
+    /// Events in their places, taken into the state. What the rules decide can always follow.
+    fn sealed(
+        &self,
+        state: &mut RunState,
+        events: Vec<NewEvent>,
+        now: Timestamp,
+    ) -> Result<Vec<RunEvent>, Trouble> {
+        let sealed = seal(state.next, redact(events, &self.0.settings.secrets)?, now);
+        for event in &sealed {
+            state.apply(event).map_err(|error| {
+                Failure::state("INTERNAL", format!("a rule decided what cannot be: {error}"))
+            })?;
+        }
+        Ok(sealed)
     }
 
     fn append(&self, summary: &RunSummary, batch: Batch) -> Result<Appended, Trouble> {
-        let replies = batch.reply.is_some();
-        match self.0.host.home().store.append(batch) {
-            Ok(appended) => {
-                self.0.watch.own(appended.entries.clone());
-                Ok(appended)
-            }
+        match self.0.watch.own(|| self.0.host.home().store.append(batch)) {
+            Ok(appended) => Ok(appended),
             Err(AppendError::Conflict(Conflict::Run(_))) => Err(overtaken(&summary.run).into()),
             Err(AppendError::Conflict(Conflict::Active(run))) => Err(Trouble::Active(run)),
-            Err(AppendError::Journal(JournalError::Unrecordable(_))) if replies => {
-                Err(Trouble::Answered)
-            }
+            Err(AppendError::Conflict(Conflict::Reply)) => Err(Trouble::Answered),
             Err(error) => Err(Trouble::Failure(error.into())),
         }
     }
 
     /// What follows from a step that was recorded.
-    pub(crate) fn act(&self, run: &RunId, slot: &Arc<Slot>, work: Vec<Work>, ended: bool) {
-        let (growth, parent, wake_at) = {
-            let held = slot.live.lock().unwrap_or_else(PoisonError::into_inner);
-            let Some(live) = held.as_ref() else { return };
-            let parent = live.seed.parent.as_ref().map(|parent| parent.run_id.clone());
-            let growth = Growth { events: live.state.next, ended };
-            (growth, parent, live.summary.wake_at)
-        };
-        self.0.feed.tell(run, growth);
-        self.0.alarm.set(run, wake_at.filter(|_| !ended));
-        self.perform(run, slot, work);
+    pub(crate) fn act(&self, run: &RunId, slot: &Arc<Slot>, next: Next, ended: bool) {
+        self.0.feed.tell(run, next.growth);
+        self.perform(run, slot, next.jobs);
         // A parent waits for the end of its child, and shows what it waits for.
-        if let Some(parent) = parent.filter(|_| ended).and_then(|id| id.parse().ok()) {
+        if let Some(parent) = next.parent {
             self.wake(&parent);
         }
-        if ended || self.slots().len() > MOST_IDLE {
-            self.let_go(run, slot, ended);
+        if next.asks {
+            self.follow_soon(run);
+        }
+        if ended {
+            self.retire(run);
+        } else if self.slots().len() > MOST_IDLE {
+            self.let_go(run, slot);
         }
     }
 
+    fn follow_soon(&self, run: &RunId) {
+        let (engine, run) = (self.clone(), run.clone());
+        self.0.steps.run(move || {
+            if let Err(trouble) = engine.follow(&run) {
+                tracing::warn!(%run, %trouble, "a run that waits could not be read");
+            }
+        });
+    }
+
+    /// Nothing happens any more to a run that is over. The oldest of those is forgotten.
+    fn retire(&self, run: &RunId) {
+        let mut over = self.0.over.lock().unwrap_or_else(PoisonError::into_inner);
+        if over.contains(run) {
+            return;
+        }
+        over.push_back(run.clone());
+        let oldest = if over.len() > MOST_OVER { over.pop_front() } else { None };
+        drop(over);
+        if let Some(oldest) = oldest {
+            self.forget(&oldest);
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn over(&self) -> Vec<RunId> {
+        self.0.over.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    }
+
     /// Forgets a run that nobody is waiting for; the journal knows it.
-    fn let_go(&self, run: &RunId, slot: &Arc<Slot>, ended: bool) {
-        let busy = !slot.at_work.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
-        if !busy && (ended || !self.0.feed.has(run)) {
-            self.forget(run);
+    fn let_go(&self, run: &RunId, slot: &Arc<Slot>) {
+        if !slot.is_busy() && !self.0.feed.has(run) {
+            self.leave(run, slot);
+        }
+    }
+
+    /// Forgets a run that was only looked at, unless somebody else has begun to use what is known.
+    fn leave(&self, run: &RunId, slot: &Arc<Slot>) {
+        let mut slots = self.slots();
+        let ours = slots.get(run).is_some_and(|known| Arc::ptr_eq(known, slot));
+        // One is in the table, the other with whoever asks.
+        if ours && Arc::strong_count(slot) <= 2 {
+            slots.remove(run);
         }
     }
 
@@ -377,7 +591,14 @@ impl Engine {
     }
 
     pub(crate) fn slot(&self, run: &RunId) -> Arc<Slot> {
-        Arc::clone(self.slots().entry(run.clone()).or_default())
+        self.slot_for(run).0
+    }
+
+    /// And whether it is new.
+    fn slot_for(&self, run: &RunId) -> (Arc<Slot>, bool) {
+        let mut slots = self.slots();
+        let new = !slots.contains_key(run);
+        (Arc::clone(slots.entry(run.clone()).or_default()), new)
     }
 
     pub(crate) fn known(&self, run: &RunId) -> Option<Arc<Slot>> {
@@ -387,77 +608,33 @@ impl Engine {
     fn slots(&self) -> MutexGuard<'_, HashMap<RunId, Arc<Slot>>> {
         self.0.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
 
-    /// A run as it stands.
-    pub fn view(&self, run: &RunId) -> Result<View, Trouble> {
-        let live = match self.cached(run) {
-            Some(live) => live,
-            None => Live::load(&self.0.host, &self.0.library, run)?.ok_or(Trouble::NoRun)?,
-        };
-        let children = self.children(&live)?;
-        let Live { summary, definition, seed, state, .. } = live;
-        Ok(View { summary, definition, seed, state, children })
-    }
+fn is_cascade(work: &Work) -> bool {
+    matches!(work, Work::CancelChild { .. })
+}
 
-    fn cached(&self, run: &RunId) -> Option<Live> {
-        let slot = self.known(run)?;
-        let held = slot.live.lock().unwrap_or_else(PoisonError::into_inner);
-        held.clone()
-    }
-
-    /// The events of a run from a number on, and whether the last of them is its end.
-    pub fn events(&self, run: &RunId, from: u64) -> Result<Vec<Arc<RunEvent>>, Trouble> {
-        if let Some(slot) = self.known(run)
-            && let Some(live) = &*slot.live.lock().unwrap_or_else(PoisonError::into_inner)
-        {
-            let skip = usize::try_from(from).unwrap_or(usize::MAX);
-            return Ok(live.events.iter().skip(skip).cloned().collect());
-        }
-        Ok(events(&self.0.host, run, from)?.into_iter().map(Arc::new).collect())
-    }
-
-    /// Tells whenever a run has grown, until the subscription is dropped.
-    pub fn listen(
-        &self,
-        run: &RunId,
-        listener: impl Fn(Growth) + Send + Sync + 'static,
-    ) -> Subscription {
-        self.0.feed.listen(run, listener)
-    }
-
-    pub fn summary(&self, run: &RunId) -> Result<Option<RunSummary>, Trouble> {
-        Ok(self.0.host.home().store.run(run)?)
-    }
-
-    pub fn list(&self, filter: &RunFilter) -> Result<Vec<RunSummary>, Trouble> {
-        let mut runs = Vec::new();
-        self.0.host.home().store.visit_runs(filter, &mut |run| {
-            runs.push(run);
-            Ok(())
-        })?;
-        Ok(runs)
-    }
+fn too_large(trouble: &Trouble) -> Failure {
+    Failure::validation(
+        "PAYLOAD_TOO_LARGE",
+        format!("the run would begin with too much: {trouble}"),
+    )
+    .hint("give it less to begin with")
 }
 
 const OVERTAKEN: &str = "RUN_OVERTAKEN";
+
+fn contended(run: &RunId) -> Failure {
+    Failure::state("RUN_CONTENDED", format!("run `{run}` is changed by many at once"))
+        .hint("try again")
+}
 
 fn overtaken(run: &RunId) -> Failure {
     Failure::state(OVERTAKEN, format!("run `{run}` was advanced by another process"))
 }
 
-/// Events in their places, taken into the state. What the rules decide can always follow.
-fn sealed(
-    state: &mut RunState,
-    events: Vec<NewEvent>,
-    now: Timestamp,
-) -> Result<Vec<RunEvent>, Trouble> {
-    let sealed = seal(state.next, redact(events), now);
-    for event in &sealed {
-        state.apply(event).map_err(|error| {
-            Failure::state("INTERNAL", format!("a rule decided what cannot be: {error}"))
-        })?;
-    }
-    Ok(sealed)
+fn is_refusal(trouble: &Trouble) -> bool {
+    matches!(trouble, Trouble::Command(_))
 }
 
 /// Where a replay has left its source, if it has.

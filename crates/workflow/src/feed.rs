@@ -5,7 +5,8 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use countersign_model::RunId;
+use countersign_flow::{Definition, RunEvent, Seed};
+use countersign_model::{RunId, RunSummary};
 
 /// How far a run has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,6 +14,24 @@ pub struct Growth {
     /// How many events there are.
     pub events: u64,
     pub ended: bool,
+}
+
+/// What a run recorded at once.
+#[derive(Debug, Clone, Copy)]
+pub struct Grown<'g> {
+    pub summary: &'g RunSummary,
+    pub definition: &'g Arc<Definition>,
+    /// What it was begun with. Of a run that another process advances only at its end.
+    pub seed: Option<&'g Seed>,
+    pub events: &'g [Arc<RunEvent>],
+}
+
+/// Whoever wants to know of all runs of the home, also of those that other processes advance. Told
+/// of each event once, in the order of the run, while others wait: it may not take long.
+pub trait Observer: fmt::Debug + Send + Sync {
+    fn grew(&self, grown: Grown<'_>);
+    /// Somebody changed a document of this kind.
+    fn changed(&self, space: &str);
 }
 
 type Listener = Box<dyn Fn(Growth) + Send + Sync>;

@@ -57,6 +57,17 @@ impl Library {
         Ok(library)
     }
 
+    /// Adds a workflow that comes with the host. A file cannot take its name.
+    pub fn provide(&mut self, definition: Definition) -> Result<(), Failure> {
+        if let Some(known) = self.known.get(&definition.id) {
+            let message =
+                format!("{} has the name of a workflow of the host", known.file.display());
+            return Err(Failure::validation("WORKFLOW_TWICE", message).hint("rename it"));
+        }
+        self.add(Path::new("(comes with the host)"), definition);
+        Ok(())
+    }
+
     fn take_in(&mut self, file: &Path, read: Result<Definition, Vec<Problem>>) {
         let stem = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         match read {
@@ -107,6 +118,16 @@ impl Library {
             (Some(known), _) => Ok(Arc::clone(&known.definition)),
             (None, Some(problems)) => Err(Trouble::Broken(id.to_owned(), problems.clone())),
             (None, None) => Err(Trouble::NoWorkflow(id.to_owned())),
+        }
+    }
+
+    /// The same for runs of a tenant: a definition of another is not there.
+    pub fn of_tenant(&self, id: &str, tenant: &str) -> Result<Arc<Definition>, Trouble> {
+        let found = self.get(id)?;
+        let owner = found.source().get("tenantId").and_then(serde_json::Value::as_str);
+        match owner.is_none_or(|owner| owner == tenant) {
+            true => Ok(found),
+            false => Err(Trouble::NoWorkflow(id.to_owned())),
         }
     }
 

@@ -99,6 +99,17 @@ impl Live {
         Ok(Some(live))
     }
 
+    /// Without its children, which stand elsewhere.
+    pub(crate) fn shown(&self) -> View {
+        View {
+            summary: self.summary.clone(),
+            definition: Arc::clone(&self.definition),
+            seed: Arc::clone(&self.seed),
+            state: self.state.clone(),
+            children: Vec::new(),
+        }
+    }
+
     pub(crate) fn status(&self) -> Status {
         self.state.status()
     }

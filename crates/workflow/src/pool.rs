@@ -102,10 +102,6 @@ impl Pool {
         !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
 
-    pub(crate) fn is_closed(&self) -> bool {
-        self.locked().closed
-    }
-
     fn locked(&self) -> MutexGuard<'_, Inside> {
         self.inside.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -27,6 +27,31 @@ pub enum Trouble {
     Failure(Failure),
 }
 
+/// What somebody who tries again later may not meet any more.
+const PASSING: [&str; 6] = [
+    "CALL_RUNS",
+    "JOURNAL_BUSY",
+    "JOURNAL_FULL",
+    "JOURNAL_READ_ONLY",
+    "JOURNAL_UNAVAILABLE",
+    "RUN_CONTENDED",
+];
+
+impl Trouble {
+    pub(crate) fn passes(&self) -> bool {
+        matches!(self, Trouble::Failure(failure) if PASSING.contains(&failure.code.as_ref()))
+    }
+
+    pub(crate) fn is(&self, code: &str) -> bool {
+        matches!(self, Trouble::Failure(failure) if failure.code == code)
+    }
+
+    /// Nothing of it was recorded, and nothing will be.
+    pub(crate) fn is_too_large(&self) -> bool {
+        self.is("ENTRY_UNRECORDABLE")
+    }
+}
+
 impl From<Failure> for Trouble {
     fn from(failure: Failure) -> Self {
         Trouble::Failure(failure)

@@ -13,7 +13,7 @@ use std::time::Duration;
 use common::{Bench, approval, delay, noop, types};
 use countersign_flow::fork::ForkRequest;
 use countersign_flow::{Actor, Command, ForkMode, PausePolicy, Resolution, Status, Target};
-use countersign_workflow::{Begin, Trouble};
+use countersign_workflow::{Begin, Forker, Trouble};
 use serde_json::{Map, Value, json};
 
 #[test]
@@ -196,11 +196,14 @@ fn forks_copy_the_past_and_replays_repeat_the_answers() {
     let fork = |mode, from| {
         let request =
             ForkRequest { run_id: String::new(), mode, from_sequence: from, overlay: Map::new() };
-        engine.fork(&run, request)
+        engine.fork(&run, request, Forker::new("agent:other".parse().unwrap()))
     };
     let replay = fork(ForkMode::Replay, None).unwrap();
     assert_eq!(bench.wait(&engine, &replay.run), Status::Completed);
     assert_eq!(types(&engine, &replay.run), types(&engine, &run));
+    let view = engine.view(&replay.run).unwrap();
+    assert_eq!(view.summary.principal.to_string(), "agent:other", "whoever forks it owns it");
+    assert_eq!(view.seed.owner.as_ref().unwrap()["principal"], "agent:other");
     let diff = engine.diff(&run, &replay.run).unwrap();
     assert_eq!(diff["divergedAtSeq"], Value::Null, "{diff:#}");
     let branch = fork(ForkMode::Branch, Some(2)).unwrap();
@@ -224,6 +227,32 @@ fn credentials_are_not_recorded() {
     let all = serde_json::to_string(&events.iter().map(|e| (**e).clone()).collect::<Vec<_>>());
     let all = all.unwrap();
     assert!(all.contains("[REDACTED]") && !all.contains(&secret), "{all}");
+}
+
+#[test]
+fn nor_is_one_that_a_run_is_begun_with() {
+    let secret = format!("{}{}", "ghp_", "r3VtYp9QwZ2LmN8sXcK4bD7fH1jT6gA0uEoI");
+    let bench = Bench::new(&[noop("plain")]);
+    let engine = bench.engine();
+    let mut begin = bench.begin("plain");
+    for members in [&mut begin.inputs, &mut begin.metadata] {
+        members.insert("note".to_owned(), json!({"token": secret}));
+    }
+    begin.tags = vec![secret.clone()];
+    let run = engine.create(begin).unwrap().run;
+    let seed = serde_json::to_string(&*engine.view(&run).unwrap().seed).unwrap();
+    assert!(seed.contains("[REDACTED]") && !seed.contains(&secret), "{seed}");
+}
+
+#[test]
+fn a_workflow_of_another_tenant_is_not_there() {
+    let mut theirs = noop("theirs");
+    theirs["tenantId"] = json!("them");
+    let bench = Bench::new(&[theirs]);
+    let engine = bench.engine();
+    let refused = engine.create(bench.begin("theirs")).unwrap_err();
+    assert_eq!(refused, Trouble::NoWorkflow("theirs".to_owned()));
+    engine.create(Begin { tenant: "them".to_owned(), ..bench.begin("theirs") }).unwrap();
 }
 
 #[test]

@@ -16,7 +16,7 @@ use countersign_actions::handlers;
 use countersign_flow::Status;
 use countersign_host::grants::IssueCommand;
 use countersign_host::inspect::verify_home;
-use countersign_host::{Backends, Clock, Home, Host, SystemClock};
+use countersign_host::{Backends, Clock, Handlers, Home, Host, SystemClock};
 use countersign_model::{Grantee, Principal, RunId, Scope};
 use countersign_workflow::{Begin, Engine, Library, Settings};
 use serde_json::{Value, json};
@@ -88,17 +88,40 @@ impl Bench {
     }
 
     pub fn host(&self) -> Host {
+        let handlers = handlers(&Home::open(&self.home()).unwrap().config.actions).unwrap();
+        self.host_of(&handlers)
+    }
+
+    fn host_of(&self, handlers: &Handlers) -> Host {
         let home = Home::open(&self.home()).unwrap();
-        let handlers = handlers(&home.config.actions).unwrap();
-        Host::start_with(home, &handlers, Arc::new(SystemClock), Backends::default()).unwrap()
+        Host::start_with(home, handlers, Arc::new(SystemClock), Backends::default()).unwrap()
+    }
+
+    /// A tool of this home.
+    pub fn declare(&self, id: &str, declaration: &Value) {
+        let name = format!("{id}.json");
+        std::fs::write(self.home().join("tools").join(name), declaration.to_string()).unwrap();
     }
 
     pub fn engine(&self) -> Engine {
+        self.engine_with(Settings::default())
+    }
+
+    pub fn engine_with(&self, settings: Settings) -> Engine {
+        self.started(self.host(), settings)
+    }
+
+    /// One whose home has tools of the test.
+    pub fn engine_of(&self, handlers: &Handlers, settings: Settings) -> Engine {
+        self.started(self.host_of(handlers), settings)
+    }
+
+    fn started(&self, host: Host, settings: Settings) -> Engine {
         let directory = [self.dir.path().join("workflows")];
         let tool = |action: &str| format!("action.{}", action.replace('_', "-"));
         let library = Library::load(&directory, &[], &tool).unwrap();
         assert!(library.broken().is_empty(), "{:?}", library.broken());
-        Engine::start(Arc::new(self.host()), library, Settings::default()).unwrap()
+        Engine::start(Arc::new(host), library, settings).unwrap()
     }
 
     pub fn begin(&self, workflow: &str) -> Begin {
@@ -124,6 +147,24 @@ impl Bench {
     pub fn verify(&self) {
         let home = Home::open_for_inspection(&self.home()).unwrap();
         verify_home(&home, &[], |_| {}).unwrap();
+    }
+
+    /// Files of the home that hold one of these texts.
+    pub fn holding(&self, texts: &[&str]) -> Vec<String> {
+        let mut found = Vec::new();
+        let mut left = vec![self.home()];
+        while let Some(path) = left.pop() {
+            if path.is_dir() {
+                left.extend(std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+                continue;
+            }
+            let Ok(bytes) = std::fs::read(&path) else { continue };
+            let holds = |text: &&str| bytes.windows(text.len()).any(|part| part == text.as_bytes());
+            if texts.iter().any(holds) {
+                found.push(path.display().to_string());
+            }
+        }
+        found
     }
 
     /// Waits until something is there.
