@@ -2,6 +2,7 @@
 #![no_main]
 
 use countersign_egress::{Host, closed};
+use countersign_model::Timestamp;
 use countersign_model::json::{JsonLimits, parse_strict};
 use countersign_server::webhook::{Registration, Target, UrlPolicy};
 use libfuzzer_sys::fuzz_target;
@@ -18,5 +19,5 @@ fuzz_target!(|data: &[u8]| {
         Host::Address(address) => assert!(closed(*address, &[]).is_none(), "{address} is inside"),
         Host::Name(name) => assert!(name.contains('.') && !name.ends_with(".localhost")),
     }
-    assert!(registration.answer("wh-1", "secret").is_object());
+    assert!(registration.answer("wh-1", "secret", Timestamp::from_millis(0)).is_object());
 });

@@ -9,12 +9,13 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use countersign_model::json::{JsonLimits, parse_strict};
 use http_body_util::BodyExt as _;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize as _, Deserializer, Serialize};
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 
 use crate::error::{JSON, Refusal};
+use crate::schema::MAX_WHOLE;
 
 /// The whole body of a request, as the gate read it.
 #[derive(Debug, Clone, Default)]
@@ -124,6 +125,31 @@ impl<S: Sync, T: DeserializeOwned> FromRequestParts<S> for MaybeJson<T> {
             .map(MaybeJson)
             .map_err(|error| Refusal::invalid(format!("a body is needed: {error}")))
     }
+}
+
+/// A whole number in any spelling: to JSON `3.0` is `3`.
+pub(crate) fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D::Error> {
+    let Some(number) = Option::<serde_json::Number>::deserialize(deserializer)? else {
+        return Ok(None);
+    };
+    let exact = number.as_f64().filter(|n| n.fract() == 0.0 && n.abs() <= MAX_WHOLE as f64);
+    #[allow(
+        clippy::cast_possible_truncation,
+        reason = "the line above holds it inside of the exact whole numbers"
+    )]
+    let found = number.as_i64().or(exact.map(|n| n as i64));
+    found.map(Some).ok_or_else(|| D::Error::custom(format!("`{number}` is not a whole number")))
+}
+
+/// An object inside of a body. A list of its members in their order is none, though it could be read
+/// as one.
+pub(crate) fn object<'de, T, D>(deserializer: D) -> Result<T, D::Error>
+where
+    T: DeserializeOwned,
+    D: Deserializer<'de>,
+{
+    let members = serde_json::Map::deserialize(deserializer)?;
+    T::deserialize(members).map_err(D::Error::custom)
 }
 
 /// An answer with a JSON body.

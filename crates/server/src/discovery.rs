@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 
 use crate::error::JSON;
 use crate::route::{Access, Route};
+use crate::schema;
 
 pub const PATH: &str = "/.well-known/openwop";
 pub const PROTOCOL_VERSION: &str = "1.0";
@@ -78,6 +79,7 @@ pub enum Family {
     Workspace {
         max_file_bytes: u64,
         max_files: u64,
+        max_versions: u64,
     },
     Testing {
         mock_providers: Vec<&'static str>,
@@ -126,12 +128,13 @@ impl Family {
             }
             Family::Orchestrator => ("orchestrator", supported),
             Family::Dispatch => ("dispatch", supported),
-            Family::Workspace { max_file_bytes, max_files } => {
+            Family::Workspace { max_file_bytes, max_files, max_versions } => {
                 let told = json!({
                     "supported": true,
                     "versioned": true,
                     "maxFileBytes": max_file_bytes,
                     "maxFiles": max_files,
+                    "maxVersions": max_versions,
                 });
                 ("workspace", told)
             }
@@ -260,7 +263,7 @@ pub fn route<S: Clone + Send + Sync + 'static>(document: Document) -> Route<S> {
     Route::new(Method::GET, PATH, "getDiscovery", handler)
         .summary("What this host can do")
         .access(Access::Open)
-        .answer(200, "The discovery document", json!({"type": "object"}))
+        .answer(200, "The discovery document", schema::of("Discovery"))
 }
 
 fn answer(document: &Document) -> Response {

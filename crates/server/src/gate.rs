@@ -4,6 +4,7 @@
 
 mod once;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,7 +12,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::{MatchedPath, Request};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
 use countersign_model::Timestamp;
@@ -131,6 +132,7 @@ impl Gate {
     async fn pass(self, request: Request, next: Next) -> Response {
         let (trace, began) = (trace_of(request.headers()), Instant::now());
         let (id, method) = (trace.id(), request.method().clone());
+        let told = HeaderValue::from_str(&trace.header());
         // After chunks nothing is read on, in case somebody else counted another end.
         let chunked = request.headers().contains_key(header::TRANSFER_ENCODING);
         let judged = self.judge(request, trace, next).await;
@@ -138,13 +140,17 @@ impl Gate {
         if chunked {
             response.headers_mut().insert(header::CONNECTION, CLOSE);
         }
+        // Not on what caches keep: others would take it for theirs.
+        if let (Ok(told), false) = (told, is_public(&response)) {
+            response.headers_mut().insert(TRACEPARENT, told);
+        }
         note(&response, &method, &id, began.elapsed());
         response
     }
 
     async fn judge(&self, request: Request, trace: Trace, next: Next) -> Result<Response, Refusal> {
         let (mut parts, body) = request.into_parts();
-        let admission = match self.admit(&parts).await {
+        let admission = match self.admit(&parts) {
             Ok(Some(admission)) => admission,
             Ok(None) => return Ok(PlainNotFound.into_response()),
             Err(refusal) => {
@@ -171,7 +177,7 @@ impl Gate {
     }
 
     /// Everything that can be said without the body. Nothing where an envelope would say too much.
-    async fn admit(&self, parts: &Parts) -> Result<Option<Admission>, Refusal> {
+    fn admit(&self, parts: &Parts) -> Result<Option<Admission>, Refusal> {
         let (edge, headers) = (&self.edge, &parts.headers);
         edge.place.check(parts.version, &parts.uri, headers)?;
         check_framing(headers)?;
@@ -181,14 +187,16 @@ impl Gate {
         let matched = parts.extensions.get::<MatchedPath>();
         let routes = matched.map_or(&[][..], |matched| self.map.at(matched.as_str()));
         let (found, now) = (find(routes, &parts.method), edge.clock.now());
+        let peer = parts.extensions.get::<Peer>().map(|peer| Whose::at(peer.0));
         let caller = match needs_key(routes, found.as_ref().ok()) {
-            true => Some(auth::authenticate(Arc::clone(&edge.keys), headers, now).await?),
+            true => Some(self.authenticate(headers, peer.as_ref(), now)?),
             false => None,
         };
         let facts = found?;
-        self.limit(&facts, caller.as_ref(), now)?;
+        self.limit(&facts, caller.as_ref(), peer, now)?;
         if let (Access::Scope(scope), Some(caller)) = (facts.access, &caller) {
             caller.needs(scope)?;
+            refuse_forced(headers)?;
         }
         let place = match facts.access {
             Access::Open => None,
@@ -197,11 +205,36 @@ impl Gate {
         Ok(Some(Admission { facts, caller, place }))
     }
 
-    fn limit(&self, facts: &Facts, caller: Option<&Caller>, now: Timestamp) -> Result<(), Refusal> {
+    /// Whoever shows no good key is told so, but not without end.
+    fn authenticate(
+        &self,
+        headers: &HeaderMap,
+        peer: Option<&Whose>,
+        now: Timestamp,
+    ) -> Result<Caller, Refusal> {
+        let known = auth::authenticate(&*self.edge.keys, headers, now);
+        if let (Err(refusal), Some(peer)) = (&known, peer)
+            && refusal.status == StatusCode::UNAUTHORIZED
+        {
+            self.edge.limiter.take(std::slice::from_ref(peer), now)?;
+        }
+        known
+    }
+
+    fn limit(
+        &self,
+        facts: &Facts,
+        caller: Option<&Caller>,
+        peer: Option<Whose>,
+        now: Timestamp,
+    ) -> Result<(), Refusal> {
         if facts.access == Access::Open {
             return Ok(());
         }
         let mut whose = vec![Whose::Global];
+        if caller.is_none() {
+            whose.extend(peer);
+        }
         if let Some(caller) = caller {
             let (tenant, operation) = (caller.tenant.clone(), facts.operation);
             whose.push(Whose::Tenant(tenant.clone()));
@@ -209,6 +242,22 @@ impl Gate {
             whose.push(Whose::Key(caller.key.to_string()));
         }
         self.edge.limiter.take(&whose, now)
+    }
+}
+
+/// Where a request comes from, as far as its socket tells.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Peer(pub(crate) IpAddr);
+
+/// Only keys for tests may ask for another engine, and this host has no such keys.
+fn refuse_forced(headers: &HeaderMap) -> Result<(), Refusal> {
+    match headers.contains_key("x-force-engine-version") {
+        false => Ok(()),
+        true => {
+            let message = "`X-Force-Engine-Version` is for test keys";
+            let code = "force_engine_version_forbidden";
+            Err(Refusal::new(StatusCode::FORBIDDEN, code, message))
+        }
     }
 }
 
@@ -252,6 +301,12 @@ fn needs_key(routes: &[Arc<Facts>], found: Option<&Arc<Facts>>) -> bool {
     }
 }
 
+fn is_public(response: &Response) -> bool {
+    let told = response.headers().get(header::CACHE_CONTROL);
+    told.is_some_and(|value| value.as_bytes().starts_with(b"public"))
+}
+
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 const CLOSE: HeaderValue = HeaderValue::from_static("close");
 
 /// A request whose end can be read in two ways is how one request is smuggled behind another.

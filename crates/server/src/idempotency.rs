@@ -73,7 +73,7 @@ pub enum Entry {
 pub enum Judgement {
     Execute,
     Replay(Stored),
-    /// The same key with another body.
+    /// The same key with another body or condition.
     Mismatch,
     InFlight,
 }
@@ -128,6 +128,9 @@ pub trait Shelf: fmt::Debug + Send + Sync {
         claim: &Claim,
         stored: Option<&Stored>,
     ) -> Result<(), Failure>;
+
+    /// Lets go of answers that nobody can ask for again.
+    fn sweep(&self, now: Timestamp) -> Result<(), Failure>;
 }
 
 /// The key that the client chose, if it chose one.
@@ -142,7 +145,7 @@ pub fn chosen(headers: &HeaderMap) -> Result<Option<String>, Refusal> {
 }
 
 pub(crate) fn mismatch() -> Refusal {
-    let message = "this `Idempotency-Key` was used with another body";
+    let message = "this `Idempotency-Key` was used with another body or condition";
     Refusal::new(StatusCode::CONFLICT, "idempotency_key_conflict", message)
 }
 

@@ -22,11 +22,13 @@ pub mod openapi;
 pub mod place;
 pub mod query;
 pub mod route;
+mod schema;
 pub mod serve;
 pub mod stream;
 pub mod tls;
 pub mod token;
 pub mod trace;
+pub mod vault;
 pub mod webhook;
 mod wire;
 

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Mutex, PoisonError};
 
 use axum::http::{StatusCode, header};
@@ -25,6 +26,8 @@ pub struct Rates {
     /// For each tenant and route.
     pub route: Option<Rate>,
     pub global: Option<Rate>,
+    /// For each address, of those who show no good key.
+    pub address: Option<Rate>,
 }
 
 /// What is left in a bucket, in millionths of a request, and since when. Whole numbers, so that
@@ -99,14 +102,32 @@ fn wait_millis(missing: u64, rate: Rate) -> u64 {
 pub enum Whose {
     Key(String),
     Tenant(String),
-    Route { tenant: String, operation: &'static str },
+    Route {
+        tenant: String,
+        operation: &'static str,
+    },
     Global,
+    Address(IpAddr),
+    /// All addresses together that there is no room to tell apart.
+    Strangers,
 }
 
 impl Whose {
+    /// Whoever has one address of version 6 has a whole network of them.
+    pub fn at(address: IpAddr) -> Whose {
+        match address.to_canonical() {
+            IpAddr::V6(long) => {
+                let network = long.to_bits() >> 64 << 64;
+                Whose::Address(IpAddr::V6(Ipv6Addr::from_bits(network)))
+            }
+            short => Whose::Address(short),
+        }
+    }
+
     pub fn scope(&self) -> &'static str {
         match self {
-            Whose::Key(_) => "key",
+            // The protocol has no word for an address; it stands for the key that is not there.
+            Whose::Key(_) | Whose::Address(_) | Whose::Strangers => "key",
             Whose::Tenant(_) => "tenant",
             Whose::Route { .. } => "route",
             Whose::Global => "global",
@@ -119,11 +140,22 @@ impl Whose {
 #[derive(Debug)]
 pub struct Limiter {
     rates: Rates,
-    buckets: Mutex<HashMap<Whose, Bucket>>,
+    buckets: Mutex<Buckets>,
+}
+
+#[derive(Debug, Default)]
+struct Buckets {
+    of: HashMap<Whose, Bucket>,
+    tidied: Option<Timestamp>,
 }
 
 /// With more buckets than this, full ones are thrown out before one is added.
 const TIDY_ABOVE: usize = 10_000;
+/// Looking through all of them is not done more often than this.
+const TIDY_EVERY_MILLIS: i64 = 100;
+/// With so many, no further address gets one of its own: whoever has a network to ask from shall
+/// not fill the memory.
+const MOST_ADDRESSES: usize = 50_000;
 
 impl Limiter {
     pub fn new(rates: Rates) -> Limiter {
@@ -137,9 +169,10 @@ impl Limiter {
         for who in whose {
             let Some(rate) = self.rate(who) else { continue };
             self.tidy(&mut buckets, now);
-            let bucket = entry(&mut buckets, who, || Bucket::full(rate, now));
+            let who = buckets.room_for(who);
+            let bucket = entry(&mut buckets.of, who, || Bucket::full(rate, now));
             if let Err(millis) = bucket.take(rate, now) {
-                give_back(&mut buckets, &taken);
+                give_back(&mut buckets.of, &taken);
                 return Err(limited(who.scope(), rate, millis));
             }
             taken.push(who);
@@ -153,15 +186,28 @@ impl Limiter {
             Whose::Tenant(_) => self.rates.tenant,
             Whose::Route { .. } => self.rates.route,
             Whose::Global => self.rates.global,
+            Whose::Address(_) | Whose::Strangers => self.rates.address,
         }
     }
 
-    fn tidy(&self, buckets: &mut HashMap<Whose, Bucket>, now: Timestamp) {
-        if buckets.len() > TIDY_ABOVE {
+    fn tidy(&self, buckets: &mut Buckets, now: Timestamp) {
+        let lately = |at: Timestamp| now.millis_since(at).abs() < TIDY_EVERY_MILLIS;
+        if buckets.of.len() > TIDY_ABOVE && !buckets.tidied.is_some_and(lately) {
             let used = |who: &Whose, bucket: &mut Bucket| {
                 self.rate(who).is_some_and(|rate| !bucket.is_full(rate, now))
             };
-            buckets.retain(used);
+            buckets.of.retain(used);
+            buckets.tidied = Some(now);
+        }
+    }
+}
+
+impl Buckets {
+    fn room_for<'w>(&self, who: &'w Whose) -> &'w Whose {
+        let full = self.of.len() >= MOST_ADDRESSES;
+        match who {
+            Whose::Address(_) if full && !self.of.contains_key(who) => &Whose::Strangers,
+            who => who,
         }
     }
 }
@@ -241,7 +287,28 @@ mod tests {
         for n in 0..25_000 {
             let _ = limiter.take(&[Whose::Key(n.to_string())], at(n * 10));
         }
-        assert!(limiter.buckets.lock().unwrap().len() <= TIDY_ABOVE + 1);
+        // What comes between two times of looking through them stays a little longer.
+        assert!(limiter.buckets.lock().unwrap().of.len() <= TIDY_ABOVE + 11);
+    }
+
+    #[test]
+    fn a_network_of_addresses_fills_no_memory() {
+        let limiter = Limiter::new(Rates { address: Some(RATE), ..Rates::default() });
+        let ask =
+            |n: u128| limiter.take(&[Whose::at(IpAddr::from((n << 64).to_be_bytes()))], at(0));
+        let through = (0..60_000).filter(|n| ask(*n).is_ok()).count();
+        assert_eq!(through, MOST_ADDRESSES + 3, "those without a bucket share one");
+        assert!(limiter.buckets.lock().unwrap().of.len() <= MOST_ADDRESSES + 1);
+        assert!(ask(7).is_ok(), "who has one keeps it");
+    }
+
+    #[test]
+    fn one_customer_is_one_address() {
+        let of = |text: &str| Whose::at(text.parse().unwrap());
+        assert_eq!(of("2001:db8::1"), of("2001:db8::ffff"));
+        assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
+        assert_eq!(of("::ffff:192.0.2.1"), of("192.0.2.1"));
+        assert_ne!(of("192.0.2.1"), of("192.0.2.2"));
     }
 
     proptest! {

@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::error::JSON;
 use crate::route::{Access, Facts, Route, Table};
+use crate::schema;
 
 pub const PATH: &str = "/v1/openapi.json";
 
@@ -50,22 +51,9 @@ pub fn document<'f>(rows: impl Iterator<Item = &'f Facts>, version: &str) -> Val
         "info": {"title": "Countersign", "version": version, "license": {"name": "Apache-2.0"}},
         "paths": paths,
         "components": {
-            "schemas": {"ErrorEnvelope": envelope()},
+            "schemas": schema::all(),
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
         },
-    })
-}
-
-fn envelope() -> Value {
-    json!({
-        "type": "object",
-        "required": ["error", "message"],
-        "properties": {
-            "error": {"type": "string", "minLength": 1},
-            "message": {"type": "string", "minLength": 1},
-            "details": {"type": "object"},
-        },
-        "additionalProperties": false,
     })
 }
 
@@ -100,7 +88,8 @@ fn parameters(facts: &Facts) -> Vec<Value> {
     let mut parameters: Vec<Value> = in_path
         .map(|name| {
             let name = name.trim_start_matches('*');
-            json!({"name": name, "in": "path", "required": true, "schema": {"type": "string"}})
+            let schema = schema::segment(name);
+            json!({"name": name, "in": "path", "required": true, "schema": schema})
         })
         .collect();
     parameters.extend(facts.parameters.iter().map(|parameter| {
@@ -124,11 +113,11 @@ fn parameters(facts: &Facts) -> Vec<Value> {
 fn responses(facts: &Facts) -> Value {
     let mut statuses = facts.refusals.clone();
     match facts.access {
-        Access::Open => statuses.push(403),
+        Access::Open => statuses.extend([400, 403]),
         Access::Token => statuses.extend([400, 403, 404, 429, 503]),
         Access::Key | Access::Scope(_) => statuses.extend([400, 401, 403, 429, 503]),
     }
-    statuses.extend([408, 413, 500]);
+    statuses.extend([408, 413, 414, 431, 500]);
     if facts.request.is_some() {
         statuses.extend([400, 415]);
     }
@@ -137,20 +126,87 @@ fn responses(facts: &Facts) -> Value {
     }
     let mut responses = Map::new();
     for status in statuses {
-        let schema = json!({"$ref": "#/components/schemas/ErrorEnvelope"});
-        let content = json!({"application/json": {"schema": schema}});
-        responses.insert(status.to_string(), json!({"description": "refused", "content": content}));
+        responses.insert(status.to_string(), refusal(status));
     }
     for (status, words, media, schema) in &facts.answers {
-        responses.insert(status.to_string(), success(words, media, schema));
+        let answer = responses.entry(status.to_string()).or_insert_with(|| json!({}));
+        succeed(answer, words, media, schema);
     }
     Value::Object(responses)
 }
 
-/// An answer without a schema has no body.
-fn success(words: &str, media: &str, schema: &Value) -> Value {
-    match schema {
-        Value::Null => json!({"description": words}),
-        schema => json!({"description": words, "content": {media: {"schema": schema}}}),
+fn refusal(status: u16) -> Value {
+    let content = json!({"application/json": {"schema": schema::of("ErrorEnvelope")}});
+    let mut refusal = json!({"description": "refused", "content": content});
+    if let (429 | 503, Some(members)) = (status, refusal.as_object_mut()) {
+        let seconds = json!({"required": true, "schema": {"type": "integer", "minimum": 1}});
+        members.insert("headers".to_owned(), json!({"Retry-After": seconds}));
+    }
+    refusal
+}
+
+/// One status may have several media types. An answer without a schema has no body.
+fn succeed(answer: &mut Value, words: &str, media: &str, schema: &Value) {
+    let Some(members) = answer.as_object_mut() else { return };
+    members.entry("description").or_insert_with(|| json!(words));
+    if schema.is_null() {
+        return;
+    }
+    let content = members.entry("content").or_insert_with(|| json!({}));
+    if let Some(content) = content.as_object_mut() {
+        content.insert(media.to_owned(), json!({"schema": schema}));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::{Offered, table};
+
+    fn document() -> Value {
+        let offered = Offered {
+            conformance: true,
+            max_body_bytes: 1,
+            inflight_cap: 1,
+            limits: countersign_flow::Limits::default(),
+            audit: Value::Null,
+            fixtures: Vec::new(),
+        };
+        super::document(table(&offered, "0.1.0").unwrap().facts(), "0.1.0")
+    }
+
+    fn references<'v>(value: &'v Value, found: &mut Vec<&'v str>) {
+        match value {
+            Value::Object(members) => {
+                found.extend(members.get("$ref").and_then(Value::as_str));
+                members.values().for_each(|value| references(value, found));
+            }
+            Value::Array(items) => items.iter().for_each(|value| references(value, found)),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn every_shape_is_there_and_used() {
+        let document = document();
+        let mut found = Vec::new();
+        references(&document, &mut found);
+        for place in &found {
+            let shape = document.pointer(place.trim_start_matches('#'));
+            assert!(shape.is_some_and(Value::is_object), "{place}");
+        }
+        for name in schema::all().keys() {
+            let place = format!("#/components/schemas/{name}");
+            assert!(found.contains(&place.as_str()), "{name} is used nowhere");
+        }
+    }
+
+    #[test]
+    fn a_status_may_have_two_media_types() {
+        let document = document();
+        let answers = &document["paths"]["/v1/runs/{runId}/events"]["get"]["responses"];
+        let media: Vec<_> = answers["200"]["content"].as_object().unwrap().keys().collect();
+        assert_eq!(media, ["text/event-stream", "application/json"]);
+        assert_eq!(answers["429"]["headers"]["Retry-After"]["required"], true);
     }
 }

@@ -44,6 +44,15 @@ impl Query {
         };
         number.map(Some).ok_or_else(|| Refusal::invalid(format!("`{name}` has to be {range}")))
     }
+
+    /// A plain number, or nothing if it was not given. One too large to count with is the largest.
+    pub fn any_number(&self, name: &str) -> Result<Option<u64>, Refusal> {
+        let Some(text) = self.get(name) else { return Ok(None) };
+        match is_digits(text) {
+            true => Ok(Some(text.parse().unwrap_or(u64::MAX))),
+            false => Err(Refusal::invalid(format!("`{name}` has to be a whole number from 0 on"))),
+        }
+    }
 }
 
 impl<S: Sync> FromRequestParts<S> for Query {
@@ -56,8 +65,11 @@ impl<S: Sync> FromRequestParts<S> for Query {
 
 /// Digits alone: no sign, no space, no exponent.
 pub(crate) fn plain_number(text: &str) -> Option<u64> {
-    let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    digits.then(|| text.parse().ok()).flatten()
+    is_digits(text).then(|| text.parse().ok()).flatten()
+}
+
+fn is_digits(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())
 }
 
 #[cfg(test)]
@@ -86,5 +98,8 @@ mod tests {
             assert!(number(bad).is_err(), "{bad}");
         }
         assert_eq!(Query::default().number("n", 0, 1).unwrap(), None);
+        let any = |text: &str| Query::parse(&format!("n={text}")).unwrap().any_number("n").ok();
+        assert_eq!(any("99999999999999999999"), Some(Some(u64::MAX)));
+        assert_eq!((any("7"), any("-1"), any("")), (Some(Some(7)), None, None));
     }
 }

@@ -151,6 +151,18 @@ impl<S: Clone + Send + Sync + 'static> Route<S> {
         self.facts.parameters.push(Parameter { name, place: "query", required: false, schema });
         self
     }
+
+    #[must_use]
+    pub fn required_parameter(mut self, name: &'static str, schema: Value) -> Self {
+        self.facts.parameters.push(Parameter { name, place: "query", required: true, schema });
+        self
+    }
+
+    #[must_use]
+    pub fn header(mut self, name: &'static str, schema: Value) -> Self {
+        self.facts.parameters.push(Parameter { name, place: "header", required: false, schema });
+        self
+    }
 }
 
 /// All routes. Paths are known by their inner spelling, which the router can match.

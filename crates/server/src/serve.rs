@@ -21,7 +21,7 @@ use tokio_rustls::TlsAcceptor;
 use uuid::Uuid;
 
 use crate::error::Refusal;
-use crate::gate::App;
+use crate::gate::{App, Edge};
 use connection::Connections;
 
 /// How the host listens.
@@ -130,11 +130,26 @@ pub fn run(
         let listener = Listener::bind(settings).await?;
         ready(listener.address()?);
         let closing = app.edge().closing.clone();
+        tokio::spawn(keep_swept(Arc::clone(app.edge())));
         Ok(serve(listener, app, async move { closing.wait().await }).await)
     });
     // What still blocks has answered nobody, and its records say how far it came.
     runtime.shutdown_timeout(settings.bounds.drain_within);
     ended
+}
+
+const BETWEEN_SWEEPS: Duration = Duration::from_secs(3600);
+
+/// Old answers go when the host starts, and then once in an hour, whether or not anybody asks.
+async fn keep_swept(edge: Arc<Edge>) {
+    loop {
+        let (shelf, now) = (Arc::clone(&edge.shelf), edge.clock.now());
+        let swept = tokio::task::spawn_blocking(move || shelf.sweep(now)).await;
+        if let Ok(Err(failure)) = swept {
+            tracing::warn!(code = %failure.code, message = %failure.message, "not swept");
+        }
+        sleep(BETWEEN_SWEEPS).await;
+    }
 }
 
 /// How serving ended.
@@ -159,7 +174,7 @@ pub async fn serve(listener: Listener, app: App, shutdown: impl Future<Output = 
             First::Left(()) => break,
             First::Right(accepted) => accepted,
         };
-        let Ok((stream, _)) = accepted else {
+        let Ok((stream, peer)) = accepted else {
             // Out of descriptors, most likely: others must end first.
             sleep(Duration::from_millis(20)).await;
             continue;
@@ -168,7 +183,7 @@ pub async fn serve(listener: Listener, app: App, shutdown: impl Future<Output = 
             turn_away(&stream, connections.tls.is_some());
             continue;
         };
-        let serving = connections.serve(stream, graceful.watcher(), cut.subscribe());
+        let serving = connections.serve((stream, peer.ip()), graceful.watcher(), cut.subscribe());
         tokio::spawn(async move {
             serving.await;
             drop(place);

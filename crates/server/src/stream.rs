@@ -13,7 +13,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 pub use ask::{PollAsk, StreamAsk};
-pub use live::{Page, Source, list, poll, sse};
+pub use live::{Notice, Page, Source, list, poll, sse};
 pub use modes::Modes;
 
 /// One event of a run, with what is needed to show it.
@@ -22,6 +22,8 @@ pub struct Event {
     pub sequence: u64,
     pub kind: Arc<str>,
     pub json: Arc<Value>,
+    /// The same as it is sent, made once for however many follow.
+    pub text: Arc<str>,
 }
 
 impl Event {
@@ -29,6 +31,11 @@ impl Event {
     pub fn new(json: Value) -> Option<Event> {
         let sequence = json.get("sequence")?.as_u64()?;
         let kind = Arc::from(json.get("type")?.as_str()?);
-        Some(Event { sequence, kind, json: Arc::new(json) })
+        Some(Event::of(sequence, kind, json))
+    }
+
+    fn of(sequence: u64, kind: Arc<str>, json: Value) -> Event {
+        let text = Arc::from(json.to_string());
+        Event { sequence, kind, json: Arc::new(json), text }
     }
 }

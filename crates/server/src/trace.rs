@@ -48,6 +48,12 @@ impl Trace {
         hex(&self.trace_id)
     }
 
+    /// For what this request begins.
+    pub fn handed_on(&self) -> countersign_flow::trace::Trace {
+        let (traceparent, tracestate) = (self.header(), self.state.clone());
+        countersign_flow::trace::Trace { traceparent, tracestate }
+    }
+
     /// What is sent on to others, with our span as the parent.
     pub fn header(&self) -> String {
         let flags = if self.sampled { "01" } else { "00" };

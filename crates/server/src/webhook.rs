@@ -9,5 +9,5 @@ pub mod url;
 pub use circuit::{Circuit, Verdict};
 pub use deliver::{Courier, Delivery};
 pub use register::Registration;
-pub use sign::{SignatureForm, body, headers};
+pub use sign::{SignatureForm, body, headers, unsigned};
 pub use url::{Target, UrlPolicy};

@@ -1,44 +1,49 @@
 //! The events of a run: streamed, listed, polled. However many follow a run, it is read once.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use axum::extract::{Path, RawQuery, State};
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::Response;
 use countersign_flow::event::wire;
 use countersign_flow::view::snapshot;
-use countersign_flow::{Definition, RunState, Seed};
+use countersign_flow::{Definition, RunEvent, RunState, Seed};
 use countersign_model::{Failure, KeyScope, RunId};
-use countersign_workflow::{Engine, Subscription, Trouble};
+use countersign_workflow::{Engine, Subscription, Trouble, View};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::{Api, answer};
-use crate::auth::{Caller, blocking};
+use crate::auth::Caller;
 use crate::error::Refusal;
 use crate::query::Query;
 use crate::route::Route;
-use crate::stream::{Event, Page, PollAsk, Source, StreamAsk, list, poll, sse};
+use crate::schema::{self, MAX_WHOLE};
+use crate::stream::{Event, Notice, Page, PollAsk, Source, StreamAsk, list, poll, sse};
 
 pub(super) fn routes() -> Vec<Route<Api>> {
-    let events = json!({"type": "object", "required": ["events"]});
+    let modes = "^(values|(updates|debug|messages)(,(updates|debug|messages))*)$";
     vec![
         Route::new(Method::GET, "/v1/runs/{runId}/events", "streamRunEvents", stream)
             .summary("The events of a run as they happen, or as a list")
             .scope(KeyScope::RunsRead)
-            .parameter("streamMode", json!({"type": "string"}))
+            .parameter("streamMode", json!({"type": "string", "pattern": modes}))
             .parameter("bufferMs", json!({"type": "integer", "minimum": 0, "maximum": 5000}))
-            .answer_as(200, "Frames", "text/event-stream", json!({"type": "string"}))
-            .answer(200, "A list", events.clone())
+            .answer_as(200, "Frames", "text/event-stream", schema::frame())
+            .answer(200, "A list", schema::of("RunEvents"))
+            .header("Last-Event-ID", json!({"type": "string", "pattern": "^[0-9]{0,19}$"}))
             .refuses(&[400, 401, 403, 404, 429, 503]),
         Route::new(Method::GET, "/v1/runs/{runId}/events/poll", "pollRunEvents", polled)
             .summary("What came after an event; waits for it")
             .scope(KeyScope::RunsRead)
-            .parameter("lastSequence", json!({"type": "integer", "minimum": 0}))
+            .parameter(
+                "lastSequence",
+                json!({"type": "integer", "minimum": 0, "maximum": MAX_WHOLE}),
+            )
             .parameter("timeout", json!({"type": "integer", "minimum": 1, "maximum": 60}))
-            .answer(200, "Events", json!({"type": "object", "required": ["events", "isComplete"]}))
+            .answer(200, "Events", schema::of("RunEventsPolled"))
             .refuses(&[400, 401, 403, 404, 429, 503]),
     ]
 }
@@ -56,7 +61,12 @@ async fn stream(
     if ask.as_list {
         return Ok(answer(StatusCode::OK, &list(source, &ask).await?));
     }
-    Ok(sse(source, &ask, api.0.closing.clone()))
+    let (engine, key) = (api.engine().clone(), caller.key);
+    let allowed = Box::new(move || {
+        let host = engine.host();
+        host.is_key_good(&key, host.clock().now())
+    });
+    Ok(sse(source, &ask, api.0.closing.clone(), allowed))
 }
 
 async fn polled(
@@ -78,6 +88,10 @@ pub(crate) struct Followed {
     definition: Arc<Definition>,
     seed: Arc<Seed>,
     known: Mutex<Known>,
+    /// As far as somebody wanted to see the state.
+    folded: Mutex<Option<RunState>>,
+    /// The last few things that were said beside it.
+    notices: Mutex<VecDeque<Notice>>,
     grown: watch::Sender<u64>,
     subscription: Mutex<Option<Subscription>>,
 }
@@ -96,22 +110,30 @@ impl fmt::Debug for Followed {
 
 impl Api {
     pub(super) async fn follow(&self, run: RunId) -> Result<Arc<dyn Source>, Refusal> {
-        let api = self.clone();
-        blocking(move || Ok(api.followed(&run)? as Arc<dyn Source>)).await
-    }
-
-    fn followed(&self, run: &RunId) -> Result<Arc<Followed>, Trouble> {
-        if let Some(known) = self.locked().get(run).and_then(std::sync::Weak::upgrade) {
+        let known = self.locked().get(&run).and_then(Weak::upgrade);
+        if let Some(known) = known {
             return Ok(known);
         }
+        let view = match self.engine().view_at_hand(&run) {
+            Some(view) => view,
+            None => {
+                let run = run.clone();
+                self.ask(move |engine| Ok(engine.view(&run)?)).await?
+            }
+        };
+        Ok(self.followed(&run, view))
+    }
+
+    fn followed(&self, run: &RunId, view: View) -> Arc<Followed> {
         let engine = self.engine().clone();
-        let view = engine.view(run)?;
         let followed = Arc::new(Followed {
             engine: engine.clone(),
             run: run.clone(),
             definition: view.definition,
             seed: view.seed,
             known: Mutex::default(),
+            folded: Mutex::default(),
+            notices: Mutex::default(),
             grown: watch::Sender::new(0),
             subscription: Mutex::default(),
         });
@@ -123,28 +145,58 @@ impl Api {
         });
         *followed.subscription.lock().unwrap_or_else(PoisonError::into_inner) = Some(subscription);
         let mut all = self.locked();
+        // Somebody else may have come meanwhile.
+        if let Some(known) = all.get(run).and_then(Weak::upgrade) {
+            return known;
+        }
         all.retain(|_, followed| followed.strong_count() > 0);
         all.insert(run.clone(), Arc::downgrade(&followed));
-        Ok(followed)
+        followed
     }
 
-    fn locked(&self) -> MutexGuard<'_, HashMap<RunId, std::sync::Weak<Followed>>> {
+    /// Tells whoever follows a run at the moment, and nobody else.
+    pub(super) fn notify(&self, run: &RunId, kind: &'static str, json: Value) {
+        let followed = self.locked().get(run).and_then(Weak::upgrade);
+        if let Some(followed) = followed {
+            followed.note(kind, json);
+        }
+    }
+
+    fn locked(&self) -> MutexGuard<'_, HashMap<RunId, Weak<Followed>>> {
         self.0.followed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
+/// Whoever is slower than this misses some.
+const MOST_NOTICES: usize = 64;
+
 impl Followed {
+    fn note(&self, kind: &'static str, json: Value) {
+        let mut notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
+        let number = notices.back().map_or(1, |last| last.number + 1);
+        notices.push_back(Notice { number, kind, json: Arc::new(json) });
+        while notices.len() > MOST_NOTICES {
+            notices.pop_front();
+        }
+        drop(notices);
+        self.grown.send_modify(|_| {});
+    }
+
     fn refreshed(&self) -> Result<MutexGuard<'_, Known>, Trouble> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if !known.complete {
             let from = known.events.len() as u64;
-            for event in self.engine.events(&self.run, from)? {
-                known.complete = event.event.is_terminal();
-                let shown = wire(&self.definition, self.run.as_str(), &event);
-                known.events.extend(Event::new(shown));
-            }
+            self.take_in(&mut known, self.engine.events(&self.run, from)?);
         }
         Ok(known)
+    }
+
+    fn take_in(&self, known: &mut Known, events: Vec<Arc<RunEvent>>) {
+        for event in events {
+            known.complete = event.event.is_terminal();
+            let shown = wire(&self.definition, self.run.as_str(), &event);
+            known.events.extend(Event::new(shown));
+        }
     }
 }
 
@@ -168,22 +220,38 @@ impl Source for Followed {
     }
 
     fn at_hand(&self, after: Option<u64>, most: usize) -> Option<Page> {
-        let known = self.known.try_lock().ok()?;
+        let mut known = self.known.try_lock().ok()?;
+        if !known.complete
+            && let Some(new) = self.engine.events_at_hand(&self.run, known.events.len() as u64)
+        {
+            self.take_in(&mut known, new);
+            return Some(known.page(after, most));
+        }
         let page = known.page(after, most);
         // Nothing at hand may mean that there is more to read.
         (page.complete || !page.events.is_empty()).then_some(page)
     }
 
     fn snapshot(&self, after: u64) -> Result<Value, Failure> {
-        let mut state = RunState::new(&self.definition, &self.seed);
+        let mut folded = self.folded.lock().unwrap_or_else(PoisonError::into_inner);
+        // Readers go forward; only one that begins anew has to begin at the beginning.
+        let state = match folded.take().filter(|state| state.next <= after.saturating_add(1)) {
+            Some(state) => folded.insert(state),
+            None => folded.insert(RunState::new(&self.definition, &self.seed)),
+        };
         let events = self
             .engine
-            .events(&self.run, 0)
+            .events(&self.run, state.next)
             .map_err(|trouble| Failure::state("RUN_UNREADABLE", trouble.to_string()))?;
         for event in events.iter().take_while(|event| event.sequence <= after) {
             let _ = state.apply(event);
         }
-        Ok(snapshot(&self.definition, &self.seed, &state, &[]))
+        Ok(snapshot(&self.definition, &self.seed, state, &[]))
+    }
+
+    fn notices(&self, after: u64) -> Vec<Notice> {
+        let notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
+        notices.iter().filter(|notice| notice.number > after).cloned().collect()
     }
 
     fn changes(&self) -> watch::Receiver<u64> {

@@ -14,12 +14,12 @@ use crate::auth::{Caller, bearer};
 use crate::body::Json;
 use crate::error::Refusal;
 use crate::route::{Access, Route};
+use crate::schema;
 use crate::token::{Claims, Intent, Useless};
 
 pub(super) fn routes() -> Vec<Route<Api>> {
-    let request = json!({"type": "object", "required": ["resumeValue"],
-        "properties": {"resumeValue": {}}, "additionalProperties": false});
-    let taken = json!({"type": "object", "required": ["runId", "nodeId", "status"]});
+    let request = schema::closed(&["resumeValue"], json!({"resumeValue": schema::of("Any")}));
+    let taken = schema::of("InterruptTaken");
     vec![
         Route::new(
             Method::POST,
@@ -35,7 +35,7 @@ pub(super) fn routes() -> Vec<Route<Api>> {
         Route::new(Method::GET, "/v1/interrupts/{token}", "inspectInterrupt", inspect)
             .summary("What the holder of a token is asked")
             .access(Access::Token)
-            .answer(200, "The question", json!({"type": "object"}))
+            .answer(200, "The question", schema::of("InterruptShown"))
             .refuses(&[400, 403, 404, 410, 429]),
         Route::new(Method::POST, "/v1/interrupts/{token}", "resolveInterruptByToken", by_token)
             .summary("Answer as the holder of a token")
@@ -60,9 +60,11 @@ async fn by_node(
     Json(given): Json<Answered>,
 ) -> Result<Response, Refusal> {
     let run = api.run_of(&caller, &id).await?;
+    let who = caller.principal.to_string();
     let actor = Actor {
-        principal: Some(caller.principal.to_string()),
-        roles: Vec::new(),
+        roles: api.0.roles.of(&who),
+        machine: !caller.principal.is_human(),
+        principal: Some(who),
         scopes: caller.scopes.iter().map(ToString::to_string).collect(),
     };
     let token = bearer(&headers)?;

@@ -5,93 +5,132 @@ use axum::extract::{Path, RawQuery, State};
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::Response;
 use countersign_flow::fork::ForkRequest;
+use countersign_flow::run::OpenInterrupt;
 use countersign_flow::view::snapshot;
 use countersign_flow::{Command, ForkMode, PausePolicy, Status};
 use countersign_model::{KeyScope, RunId};
-use countersign_workflow::{Begin, Begun, Engine, Trouble, View};
+use countersign_workflow::{Begin, Engine, Forker, Trouble, View};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{Api, answer, mine};
 use crate::auth::Caller;
-use crate::body::{Json, MaybeJson};
+use crate::body::{Json, MaybeJson, whole};
 use crate::error::Refusal;
 use crate::gate::Repeatable;
 use crate::query::Query;
 use crate::route::Route;
+use crate::schema;
 use crate::token::{Claims, Intent, Signer};
+use crate::trace::Trace;
 
 pub(super) fn routes() -> Vec<Route<Api>> {
-    let begun = json!({"type": "object", "required": ["runId", "status", "eventsUrl"]});
-    let status = json!({"type": "object", "required": ["runId", "status"]});
     vec![
         Route::new(Method::POST, "/v1/runs", "createRun", create)
             .summary("Begin a run")
             .scope(KeyScope::RunsCreate)
             .request(wanted())
-            .answer(201, "The run", begun.clone())
-            .refuses(&[400, 401, 403, 404, 409, 422, 429, 503]),
+            .header("X-Dedup", json!({"type": "string"}))
+            .answer(201, "The run", schema::of("RunBegun"))
+            .refuses(&[400, 401, 403, 404, 409, 422, 429, 501, 503]),
         Route::new(Method::POST, "/v1/runs:bulk-cancel", "bulkCancelRuns", bulk_cancel)
             .summary("Cancel several runs")
             .scope(KeyScope::RunsCancel)
-            .request(json!({"type": "object", "required": ["runIds"], "properties": {
-                "runIds": {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": MOST},
-                "reason": {"type": "string", "maxLength": 512}}, "additionalProperties": false}))
-            .answer(200, "What became of each", json!({"type": "object", "required": ["results"]}))
+            .request(several())
+            .answer(200, "What became of each", schema::of("RunsCancelled"))
             .refuses(&[400, 401, 403, 429]),
         Route::new(Method::GET, "/v1/runs/{runId}", "getRun", read)
             .summary("A run as it stands")
             .scope(KeyScope::RunsRead)
-            .answer(200, "The snapshot", status.clone())
+            .answer(200, "The snapshot", schema::of("RunSnapshot"))
             .refuses(&[401, 403, 404, 429]),
         Route::new(Method::POST, "/v1/runs/{runId}/cancel", "cancelRun", cancel)
             .summary("Cancel a run")
             .scope(KeyScope::RunsCancel)
             .request(reason())
-            .answer(200, "Where it stands", status.clone())
+            .answer(200, "Where it stands", schema::of("RunStands"))
             .refuses(&[400, 401, 403, 404, 429]),
         Route::new(Method::POST, "/v1/runs/{runId}:pause", "pauseRun", pause)
             .summary("Pause a run")
             .scope(KeyScope::RunsCancel)
-            .request(json!({"type": "object", "properties": {"reason": {"type": "string"},
-                "drainPolicy": {"enum": ["immediate", "drain-current-node"]}},
-                "additionalProperties": false}))
-            .answer(202, "It pauses", status.clone())
+            .request(pausing())
+            .answer(202, "It pauses", schema::of("RunPaused"))
             .refuses(&[400, 401, 403, 404, 409, 429]),
         Route::new(Method::POST, "/v1/runs/{runId}:resume", "resumeRun", resume)
             .summary("Resume a paused run")
             .scope(KeyScope::RunsCancel)
             .request(reason())
-            .answer(202, "It goes on", status)
+            .answer(202, "It goes on", schema::of("RunResumed"))
             .refuses(&[400, 401, 403, 404, 409, 429]),
         Route::new(Method::POST, "/v1/runs/{runId}:fork", "forkRun", fork)
             .summary("Begin a run with the past of another")
             .scope(KeyScope::RunsCreate)
-            .request(json!({"type": "object", "required": ["mode"], "properties": {
-                "mode": {"enum": ["replay", "branch"]}, "fromSeq": {"type": "integer"},
-                "runOptionsOverlay": {"type": "object"}}, "additionalProperties": false}))
-            .answer(201, "The fork", begun)
+            .request(forking())
+            .answer(201, "The fork", schema::of("RunForked"))
             .refuses(&[400, 401, 403, 404, 422, 429]),
         Route::new(Method::GET, "/v1/runs/{runId}:diff", "diffRuns", diff)
             .summary("What differs between two runs")
             .scope(KeyScope::RunsRead)
-            .parameter("against", json!({"type": "string"}))
-            .answer(200, "The differences", json!({"type": "object", "required": ["a", "b", "eventDiffs", "stateDiff"]}))
+            .required_parameter("against", schema::segment("runId"))
+            .answer(200, "The differences", schema::of("RunDiff"))
             .refuses(&[400, 401, 403, 404, 429]),
     ]
 }
 
 fn reason() -> Value {
-    json!({"type": "object", "properties": {"reason": {"type": "string"}},
-        "additionalProperties": false})
+    schema::closed(&[], json!({"reason": schema::maybe_text()}))
+}
+
+fn several() -> Value {
+    let ids =
+        json!({"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": MOST});
+    let reason = json!({"type": ["string", "null"], "maxLength": LONGEST});
+    schema::closed(&["runIds"], json!({"runIds": ids, "reason": reason}))
+}
+
+fn pausing() -> Value {
+    let policy = json!({"enum": ["immediate", "drain-current-node", null]});
+    schema::closed(&[], json!({"reason": schema::maybe_text(), "drainPolicy": policy}))
+}
+
+/// A replay takes no options, and a branch has to say where.
+fn forking() -> Value {
+    let from = json!({"type": "integer", "minimum": 0, "maximum": schema::MAX_WHOLE});
+    let mut perhaps = from.clone();
+    if let Some(kind) = perhaps.get_mut("type") {
+        *kind = json!(["integer", "null"]);
+    }
+    let anything = schema::of("Anything");
+    let overlay = json!({"inputs": anything, "metadata": anything,
+        "configurable": schema::of("Options"), "tags": schema::of("Tags")});
+    let replay = json!({"mode": {"const": "replay"}, "fromSeq": perhaps,
+        "runOptionsOverlay": schema::closed(&[], json!({}))});
+    let branch = json!({"mode": {"const": "branch"}, "fromSeq": from,
+        "runOptionsOverlay": schema::closed(&[], overlay)});
+    json!({"type": "object", "required": ["mode"], "oneOf": [
+        schema::closed(&["mode"], replay),
+        schema::closed(&["mode", "fromSeq"], branch),
+    ]})
 }
 
 fn wanted() -> Value {
-    json!({"type": "object", "required": ["workflowId"], "properties": {
-        "workflowId": {"type": "string"}, "inputs": {"type": "object"},
-        "tenantId": {"type": "string"}, "scopeId": {"type": "string"},
-        "callbackUrl": {"type": "string"}, "configurable": {"type": "object"},
-        "tags": {"type": "array", "items": {"type": "string"}}, "metadata": {"type": "object"}}})
+    let anything = schema::of("Anything");
+    json!({
+        "type": "object",
+        "required": ["workflowId"],
+        "properties": {
+            "workflowId": {"type": "string"},
+            "inputs": anything,
+            "configurable": schema::of("Options"),
+            "tags": schema::of("Tags"),
+            "metadata": anything,
+            "tenantId": schema::maybe_text(),
+            "scopeId": schema::maybe_text(),
+            "callbackUrl": schema::beside::maybe_public_url(),
+            "mode": {"type": "null", "description": "Only plain runs are offered."},
+        },
+        "additionalProperties": schema::of("Any"),
+    })
 }
 
 /// Unknown members are let pass: newer clients send more than this host knows.
@@ -110,11 +149,13 @@ struct Wanted {
     tenant_id: Option<String>,
     scope_id: Option<String>,
     mode: Option<String>,
+    callback_url: Option<String>,
 }
 
 async fn create(
     State(api): State<Api>,
     caller: Caller,
+    trace: Trace,
     headers: HeaderMap,
     repeatable: Option<Extension<Repeatable>>,
     Json(wanted): Json<Wanted>,
@@ -125,6 +166,7 @@ async fn create(
     if wanted.tenant_id.as_ref().is_some_and(|tenant| *tenant != caller.tenant) {
         return Err(Refusal::forbidden("this key belongs to another tenant"));
     }
+    api.check_callback(wanted.callback_url.as_deref())?;
     let dedup = headers.get("x-dedup").is_some_and(|value| value == "enforce");
     let begin = Begin {
         inputs: wanted.inputs,
@@ -133,6 +175,8 @@ async fn create(
         metadata: wanted.metadata,
         scope: dedup.then(|| wanted.scope_id.unwrap_or_default()),
         transport: Some("rest".to_owned()),
+        trace: Some(trace.handed_on()),
+        callback_url: wanted.callback_url,
         ..Begin::new(wanted.workflow_id, caller.tenant, caller.principal)
     };
     let body = api.ask(move |engine| begin_run(engine, begin, repeatable)).await?;
@@ -148,27 +192,19 @@ fn begin_run(
         None => engine.create(begin)?,
         // The answer is recorded with the run, so that it is given again even if we die now.
         Some(Extension(Repeatable { key, body })) => {
-            let told = |run: &RunId| {
-                (
-                    201,
-                    started(&Begun { run: run.clone(), status: Status::Running })
-                        .to_string()
-                        .into_bytes(),
-                )
-            };
+            let told = |run: &str| (201, started(run).to_string().into_bytes());
             engine.create_once(begin, super::shelf::named(&key), body, &told)?
         }
     };
-    Ok(started(&Begun { status: Status::Running, ..begun }))
+    Ok(started(begun.run.as_str()))
 }
 
 /// A run that was begun is told as running, however quickly it ended: the protocol has no other
 /// word for it here.
-fn started(begun: &Begun) -> Value {
-    let (run, status) = (&begun.run, begun.status.as_str());
+fn started(run: &str) -> Value {
     json!({
         "runId": run,
-        "status": status,
+        "status": Status::Running.as_str(),
         "eventsUrl": format!("/v1/runs/{run}/events"),
         "statusUrl": format!("/v1/runs/{run}"),
     })
@@ -180,17 +216,19 @@ async fn read(
     Path(id): Path<String>,
 ) -> Result<Response, Refusal> {
     let run = api.run_of(&caller, &id).await?;
-    let signs = caller.may(KeyScope::ApprovalsRespond);
-    let shown = {
-        let (api, run) = (api.clone(), run.clone());
-        crate::auth::blocking(move || {
-            let view = api.engine().view(&run)?;
-            let now = api.engine().host().clock().now();
-            Ok(shown(&view, signs.then_some(&api.0.signer), now))
-        })
-        .await?
+    let view = match api.engine().view_at_hand(&run) {
+        Some(view) => view,
+        None => api.ask(move |engine| Ok(engine.view(&run)?)).await?,
     };
-    Ok(answer(StatusCode::OK, &shown))
+    let signs = caller.may(KeyScope::ApprovalsRespond) && may_answer(&caller, &view);
+    let now = api.engine().host().clock().now();
+    Ok(answer(StatusCode::OK, &shown(&view, signs.then_some(&api.0.signer), now)))
+}
+
+/// A token answers for whoever holds it, so no machine is given one for what a human decides.
+fn may_answer(caller: &Caller, view: &View) -> bool {
+    let human = view.state.interrupts.first().is_some_and(OpenInterrupt::needs_human);
+    !human || caller.principal.is_human()
 }
 
 /// The snapshot, with a token to answer what it waits for.
@@ -349,6 +387,7 @@ async fn resume(
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct ForkAsk {
     mode: String,
+    #[serde(default, deserialize_with = "whole")]
     from_seq: Option<i64>,
     #[serde(default)]
     run_options_overlay: Map<String, Value>,
@@ -357,7 +396,9 @@ struct ForkAsk {
 async fn fork(
     State(api): State<Api>,
     caller: Caller,
+    trace: Trace,
     Path(id): Path<String>,
+    repeatable: Option<Extension<Repeatable>>,
     Json(asked): Json<ForkAsk>,
 ) -> Result<Response, Refusal> {
     let run = api.run_of(&caller, &id).await?;
@@ -372,16 +413,29 @@ async fn fork(
         from_sequence: asked.from_seq,
         overlay: asked.run_options_overlay,
     };
-    let begun = api.ask(move |engine| Ok(engine.fork(&run, request)?)).await?;
-    let mut body = started(&Begun { status: Status::Running, ..begun });
-    let more = [
-        ("sourceRunId", json!(id)),
-        ("mode", json!(asked.mode)),
-        ("fromSeq", json!(asked.from_seq.unwrap_or(0))),
-    ];
-    if let Some(members) = body.as_object_mut() {
-        members.extend(more.map(|(name, value)| (name.to_owned(), value)));
-    }
+    // A client that is in no trace stays in the one of the source.
+    let trace = trace.parent.is_some().then(|| trace.handed_on());
+    let more =
+        json!({"sourceRunId": id, "mode": asked.mode, "fromSeq": asked.from_seq.unwrap_or(0)});
+    let told = move |run: &str| {
+        let mut told = started(run);
+        let both = told.as_object_mut().zip(more.as_object());
+        both.into_iter().for_each(|(told, more)| told.extend(more.clone()));
+        told
+    };
+    let body = api
+        .ask(move |engine| {
+            let kept = |run: &str| (201_u16, told(run).to_string().into_bytes());
+            let answering = repeatable
+                .map(|Extension(Repeatable { key, body })| (super::shelf::named(&key), body));
+            let by = Forker {
+                principal: caller.principal,
+                trace,
+                answering: answering.map(|(key, body)| (key, body, &kept as &dyn Fn(&str) -> _)),
+            };
+            Ok(told(engine.fork(&run, request, by)?.run.as_str()))
+        })
+        .await?;
     Ok(answer(StatusCode::CREATED, &body))
 }
 

@@ -6,30 +6,46 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use countersign_host::Host;
-use countersign_journal::{AppendError, Batch, JournalError, Reply, ReplyKey};
+use countersign_journal::{AppendError, Batch, Conflict, Reply, ReplyKey};
 use countersign_model::{Failure, Timestamp};
 
 use crate::idempotency::{Claim, Entry, KEPT_MILLIS, OperationKey, Shelf, Stored};
+use crate::vault::Vault;
 
 #[derive(Debug)]
 pub struct JournalShelf {
     host: Arc<Host>,
+    vault: Vault,
     at_work: Mutex<HashMap<OperationKey, Claim>>,
 }
 
 impl JournalShelf {
     pub fn new(host: Arc<Host>) -> JournalShelf {
-        JournalShelf { host, at_work: Mutex::default() }
+        let vault = vault(&host);
+        JournalShelf { host, vault, at_work: Mutex::default() }
     }
 
     fn claims(&self) -> MutexGuard<'_, HashMap<OperationKey, Claim>> {
         self.at_work.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
 
-    /// Lets go of answers that nobody can ask for again.
-    pub fn sweep(&self, now: Timestamp) -> Result<(), Failure> {
-        Ok(self.host.home().store.forget_replies(now.plus_millis(-KEPT_MILLIS))?)
-    }
+/// Answers may hold what a client must keep to itself, such as the secret of a webhook.
+pub(super) fn vault(host: &Host) -> Vault {
+    Vault::new(host.home().derive_key("answers"))
+}
+
+/// Stands before an answer that is sealed; JSON begins otherwise.
+const SEALED: u8 = 0;
+
+fn about(key: &ReplyKey) -> String {
+    format!("{}\n{}\n{}", key.tenant, key.operation, key.key)
+}
+
+pub(super) fn sealed(vault: &Vault, key: &ReplyKey, answer: &[u8]) -> Result<Vec<u8>, Failure> {
+    let mut sealed = vec![SEALED];
+    sealed.extend(vault.seal(&about(key), answer)?);
+    Ok(sealed)
 }
 
 pub(super) fn named(key: &OperationKey) -> ReplyKey {
@@ -52,7 +68,7 @@ impl Shelf for JournalShelf {
             }
         }
         let kept = self.host.home().store.reply(&named(key))?;
-        match kept.and_then(done) {
+        match kept.and_then(|reply| done(&self.vault, reply)) {
             Some(entry) if entry.counts(now) => return Ok(Some(entry)),
             // It stands where the new answer will: nobody can ask for it again.
             Some(_) => self.sweep(now)?,
@@ -75,6 +91,10 @@ impl Shelf for JournalShelf {
         self.claims().remove(key);
         written
     }
+
+    fn sweep(&self, now: Timestamp) -> Result<(), Failure> {
+        Ok(self.host.home().store.forget_replies(now.plus_millis(-KEPT_MILLIS))?)
+    }
 }
 
 impl JournalShelf {
@@ -84,17 +104,22 @@ impl JournalShelf {
             return Ok(());
         }
         let Stored { answer, at, body, status } = stored.clone();
-        let reply = Reply { key, request: body, at, status, body: answer.into_bytes() };
+        let answer = sealed(&self.vault, &key, answer.as_bytes())?;
+        let reply = Reply { key, request: body, at, status, body: answer };
         match store.append(Batch { reply: Some(reply), ..Batch::default() }) {
             // Another process answered the same.
-            Ok(_) | Err(AppendError::Journal(JournalError::Unrecordable(_))) => Ok(()),
+            Ok(_) | Err(AppendError::Conflict(Conflict::Reply)) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
 }
 
-pub(super) fn done(reply: Reply) -> Option<Entry> {
-    let answer = String::from_utf8(reply.body).ok()?;
+fn done(vault: &Vault, reply: Reply) -> Option<Entry> {
+    let answer = match reply.body.split_first() {
+        Some((&SEALED, sealed)) => vault.open(&about(&reply.key), sealed)?,
+        _ => reply.body,
+    };
+    let answer = String::from_utf8(answer).ok()?;
     Some(Entry::Done(Stored { answer, at: reply.at, body: reply.request, status: reply.status }))
 }
 

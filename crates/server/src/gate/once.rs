@@ -20,6 +20,18 @@ use crate::idempotency::{
 };
 use crate::route::Facts;
 
+/// What is asked, and on which condition: who changes either asks for something else.
+fn asked(headers: &HeaderMap, body: &Bytes) -> Digest {
+    let conditions = [header::IF_MATCH, header::IF_NONE_MATCH];
+    conditions.iter().fold(Digest::of(body), |asked, name| match headers.get(name) {
+        None => asked,
+        Some(value) => {
+            let condition = format!("{asked} {name} ");
+            Digest::of(&[condition.as_bytes(), value.as_bytes()].concat())
+        }
+    })
+}
+
 impl Gate {
     /// A client that goes away does not stop what it asked for: a handler is never left half done.
     pub(super) async fn run(
@@ -31,7 +43,7 @@ impl Gate {
         next: Next,
     ) -> Result<Response, Refusal> {
         let key = self.operation(facts, tenant, request.headers(), request.uri().path())?;
-        let (gate, digest) = (self.clone(), Digest::of(body));
+        let (gate, digest) = (self.clone(), asked(request.headers(), body));
         let work = tokio::spawn(async move {
             match key {
                 Some(key) => gate.once(key, digest, request, next).await,

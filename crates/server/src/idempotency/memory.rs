@@ -42,4 +42,9 @@ impl Shelf for MemoryShelf {
         };
         Ok(())
     }
+
+    fn sweep(&self, now: Timestamp) -> Result<(), Failure> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|_, entry| entry.counts(now));
+        Ok(())
+    }
 }

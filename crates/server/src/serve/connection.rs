@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::future::Future;
+use std::net::IpAddr;
 use std::pin::pin;
 
 use axum::body::Body;
@@ -17,7 +18,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
 use super::{Bounds, first};
-use crate::gate::App;
+use crate::gate::{App, Peer};
 use crate::wire::Guarded;
 
 #[derive(Clone)]
@@ -31,7 +32,7 @@ impl Connections {
     /// Ends with the connection, whoever ends it.
     pub(super) fn serve(
         &self,
-        stream: TcpStream,
+        (stream, peer): (TcpStream, IpAddr),
         watcher: Watcher,
         cut: watch::Receiver<bool>,
     ) -> impl Future<Output = ()> + Send + 'static {
@@ -39,25 +40,31 @@ impl Connections {
         async move {
             let _ = stream.set_nodelay(true);
             match this.tls.clone() {
-                None => this.requests(stream, watcher, cut).await,
+                None => this.requests((stream, peer), watcher, cut).await,
                 Some(tls) => {
                     let shaken = timeout(this.bounds.head_within, tls.accept(stream)).await;
                     if let Ok(Ok(stream)) = shaken {
-                        this.requests(stream, watcher, cut).await;
+                        this.requests((stream, peer), watcher, cut).await;
                     }
                 }
             }
         }
     }
 
-    async fn requests<S>(self, stream: S, watcher: Watcher, mut cut: watch::Receiver<bool>)
-    where
+    async fn requests<S>(
+        self,
+        (stream, peer): (S, IpAddr),
+        watcher: Watcher,
+        mut cut: watch::Receiver<bool>,
+    ) where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let app = self.app;
         let service = service_fn(move |request: hyper::Request<Incoming>| {
             let app = app.clone();
-            async move { Ok::<_, Infallible>(app.call(request.map(Body::new)).await) }
+            let mut request = request.map(Body::new);
+            request.extensions_mut().insert(Peer(peer));
+            async move { Ok::<_, Infallible>(app.call(request).await) }
         });
         let guarded = Guarded::new(stream, self.bounds.write_within);
         let connection = builder(self.bounds).serve_connection(TokioIo::new(guarded), service);

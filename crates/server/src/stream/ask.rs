@@ -7,6 +7,7 @@ use axum::http::{HeaderMap, header};
 use super::modes::Modes;
 use crate::error::Refusal;
 use crate::query::{Query, plain_number};
+use crate::schema::MAX_WHOLE;
 
 /// A stream, or the same as a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,7 +72,7 @@ pub struct PollAsk {
 
 impl PollAsk {
     pub fn parse(query: &Query) -> Result<PollAsk, Refusal> {
-        let after = query.number("lastSequence", 0, u64::MAX)?;
+        let after = query.number("lastSequence", 0, MAX_WHOLE)?;
         let seconds = query.number("timeout", 1, 60)?.unwrap_or(30);
         Ok(PollAsk { after, within: Duration::from_secs(seconds) })
     }

@@ -11,7 +11,7 @@ pub const KEEPALIVE: &str = ": keepalive\n\n";
 /// JSON has no bare line breaks, so one `data` line is always enough; a type with one is cut there.
 pub fn frame(event: &Event) -> String {
     let kind = event.kind.split(['\n', '\r']).next().unwrap_or_default();
-    format!("id: {}\nevent: {kind}\ndata: {}\n\n", event.sequence, event.json)
+    format!("id: {}\nevent: {kind}\ndata: {}\n\n", event.sequence, event.text)
 }
 
 fn batch(events: &[Event]) -> Option<String> {
@@ -20,7 +20,7 @@ fn batch(events: &[Event]) -> Option<String> {
     for (place, event) in events.iter().enumerate() {
         let comma = if place == 0 { "" } else { "," };
         // Writing to a string does not fail.
-        let _ = write!(text, "{comma}{}", event.json);
+        let _ = write!(text, "{comma}{}", event.text);
     }
     text.push_str("]\n\n");
     Some(text)

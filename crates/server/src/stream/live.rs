@@ -34,6 +34,15 @@ pub struct Page {
     pub complete: bool,
 }
 
+/// Something that is no event of the run, and has no place in its order.
+#[derive(Debug, Clone)]
+pub struct Notice {
+    /// Counted from 1, as long as somebody listens.
+    pub number: u64,
+    pub kind: &'static str,
+    pub json: Arc<Value>,
+}
+
 /// Where the events of one run come from.
 pub trait Source: fmt::Debug + Send + Sync + 'static {
     /// At most so many events after a sequence. May block.
@@ -47,11 +56,20 @@ pub trait Source: fmt::Debug + Send + Sync + 'static {
     /// The state of the run after an event. May block.
     fn snapshot(&self, after: u64) -> Result<Value, Failure>;
 
+    /// What was said beside the run after so many things: for who listens now, and kept nowhere.
+    /// Never blocks.
+    fn notices(&self, _after: u64) -> Vec<Notice> {
+        Vec::new()
+    }
+
     /// Changes whenever there may be more to read.
     fn changes(&self) -> watch::Receiver<u64>;
 }
 
 const PAGE: usize = 256;
+
+/// Frames that are ready go out together, up to so many bytes.
+const TOGETHER: usize = 32 * 1024;
 
 /// At most this long without a byte.
 pub const KEEPALIVE_EVERY: Duration = Duration::from_secs(15);
@@ -74,27 +92,34 @@ async fn show(
     for shown in modes.shown(event) {
         events.push(match shown {
             Shown::Event(event) => event,
-            Shown::Snapshot(sequence) => state_at(source, sequence).await?,
+            Shown::Snapshot(_) => state_at(source, event).await?,
         });
     }
     Ok(events)
 }
 
-async fn state_at(source: &Arc<dyn Source>, sequence: u64) -> Result<Event, Refusal> {
-    let source = Arc::clone(source);
+async fn state_at(source: &Arc<dyn Source>, event: &Event) -> Result<Event, Refusal> {
+    let (source, sequence) = (Arc::clone(source), event.sequence);
     let state = blocking(move || Ok(source.snapshot(sequence)?)).await?;
-    Ok(snapshot(sequence, &state))
+    Ok(snapshot(event, &state))
 }
+
+/// What a list may hold: it is put together in memory.
+const LONGEST_LIST: usize = 64 * 1024 * 1024;
 
 /// Everything there is, as a list.
 pub async fn list(source: Arc<dyn Source>, ask: &StreamAsk) -> Result<Value, Refusal> {
-    let (mut after, mut shown) = (ask.after, Vec::new());
+    let (mut after, mut shown, mut bytes) = (ask.after, Vec::new(), 0);
     loop {
         let page = page(&source, after).await?;
         let Some(last) = page.events.last() else { break };
         after = Some(last.sequence);
         for event in &page.events {
             let events = show(&source, ask.modes, event).await?;
+            bytes += events.iter().map(|event| event.text.len()).sum::<usize>();
+            if bytes > LONGEST_LIST {
+                return Err(Refusal::invalid("the list is too long; follow it as a stream"));
+            }
             shown.extend(events.into_iter().map(|event| Value::clone(&event.json)));
         }
     }
@@ -142,17 +167,33 @@ async fn rest(source: &Arc<dyn Source>, after: Option<u64>) -> Result<(Vec<Event
     }
 }
 
+/// Whether whoever follows may still do so.
+pub type Allowed = Box<dyn Fn() -> bool + Send>;
+
+/// How often that is asked.
+const ASKED_EVERY: Duration = Duration::from_secs(1);
+
 /// The answer that streams.
-pub fn sse(source: Arc<dyn Source>, ask: &StreamAsk, closing: Closing) -> Response {
+pub fn sse(
+    source: Arc<dyn Source>,
+    ask: &StreamAsk,
+    closing: Closing,
+    allowed: Allowed,
+) -> Response {
     let (frames, body) = mpsc::channel(1);
+    let noticed = source.notices(0).last().map_or(0, |last| last.number);
     let reader = Reader {
         changes: source.changes(),
+        noticed,
         source,
         modes: ask.modes,
         buffer: Buffer::new(ask.buffer_millis),
         after: ask.after,
         resumed: ask.after.is_some(),
         began: Instant::now(),
+        allowed,
+        asked: Instant::now(),
+        ready: String::new(),
         frames,
         closing,
     };
@@ -175,7 +216,12 @@ struct Reader {
     buffer: Buffer,
     after: Option<u64>,
     resumed: bool,
+    noticed: u64,
     began: Instant,
+    allowed: Allowed,
+    asked: Instant,
+    /// Frames that are not handed on yet.
+    ready: String,
     frames: mpsc::Sender<Bytes>,
     closing: Closing,
 }
@@ -187,6 +233,7 @@ impl Reader {
     async fn run(mut self) {
         // However it ends, what is held goes out if anybody still takes it.
         let _ = self.follow().await;
+        let _ = self.hand_on().await;
         if let Some(text) = self.buffer.flush() {
             let _ = self.send(text).await;
         }
@@ -195,10 +242,12 @@ impl Reader {
     async fn follow(&mut self) -> Result<(), Gone> {
         self.greet().await?;
         loop {
+            self.check()?;
             self.changes.mark_unchanged();
             let page = page(&self.source, self.after).await.map_err(|_| Gone)?;
             let (complete, idle) = (page.complete, page.events.len() < PAGE);
             self.tell(page.events).await?;
+            self.notify().await?;
             if complete || self.closing.is_closing() {
                 return Ok(());
             }
@@ -208,12 +257,24 @@ impl Reader {
         }
     }
 
+    /// A key that was taken away is good for nothing more, not even for what it began.
+    fn check(&mut self) -> Result<(), Gone> {
+        if self.asked.elapsed() < ASKED_EVERY {
+            return Ok(());
+        }
+        self.asked = Instant::now();
+        if (self.allowed)() { Ok(()) } else { Err(Gone) }
+    }
+
     /// Whoever comes back for the state gets it first.
     async fn greet(&mut self) -> Result<(), Gone> {
         let (true, true, Some(after)) = (self.modes.values, self.resumed, self.after) else {
             return Ok(());
         };
-        let event = state_at(&self.source, after).await.map_err(|_| Gone)?;
+        // Nothing for whoever has seen more than there is.
+        let seen = page(&self.source, after.checked_sub(1)).await.map_err(|_| Gone)?;
+        let Some(seen) = seen.events.first() else { return Ok(()) };
+        let event = state_at(&self.source, seen).await.map_err(|_| Gone)?;
         self.put(event).await
     }
 
@@ -225,14 +286,36 @@ impl Reader {
                 self.put(event).await?;
             }
         }
+        self.hand_on().await
+    }
+
+    /// A notice has no id, so that nobody resumes from it.
+    async fn notify(&mut self) -> Result<(), Gone> {
+        if !(self.modes.updates || self.modes.debug) {
+            return Ok(());
+        }
+        for notice in self.source.notices(self.noticed) {
+            self.noticed = notice.number;
+            self.send(format!("event: {}\ndata: {}\n\n", notice.kind, notice.json)).await?;
+        }
         Ok(())
     }
 
     async fn put(&mut self, event: Event) -> Result<(), Gone> {
         let now = self.now_millis();
-        match self.buffer.push(event, now) {
-            Some(text) => self.send(text).await,
-            None => Ok(()),
+        if let Some(text) = self.buffer.push(event, now) {
+            self.ready.push_str(&text);
+        }
+        if self.ready.len() < TOGETHER {
+            return Ok(());
+        }
+        self.hand_on().await
+    }
+
+    async fn hand_on(&mut self) -> Result<(), Gone> {
+        match std::mem::take(&mut self.ready) {
+            text if text.is_empty() => Ok(()),
+            text => self.send(text).await,
         }
     }
 

@@ -150,22 +150,23 @@ fn message(event: &Event) -> Event {
         payload.entry("runId").or_insert(run);
         payload.entry("isLast").or_insert(json!(false));
     }
-    Event { sequence: event.sequence, kind: Arc::from(MESSAGE), json: Arc::new(json) }
+    Event::of(event.sequence, Arc::from(MESSAGE), json)
 }
 
 const MESSAGE: &str = "ai.message.chunk";
 
-/// The state of a run as an event of its stream.
-pub fn snapshot(sequence: u64, state: &Value) -> Event {
-    let member = |name: &str| state.get(name).cloned().unwrap_or(Value::Null);
+/// The state of a run after an event, as an event of its stream.
+pub fn snapshot(after: &Event, state: &Value) -> Event {
+    let (sequence, member) = (after.sequence, |name: &str| after.json.get(name).cloned());
     let json = json!({
         "eventId": format!("snapshot-{sequence}"),
         "payload": state,
         "runId": member("runId"),
         "sequence": sequence,
+        "timestamp": member("timestamp"),
         "type": SNAPSHOT,
     });
-    Event { sequence, kind: Arc::from(SNAPSHOT), json: Arc::new(json) }
+    Event::of(sequence, Arc::from(SNAPSHOT), json)
 }
 
 const SNAPSHOT: &str = "state.snapshot";

@@ -40,6 +40,11 @@ impl Circuit {
         }
     }
 
+    /// Whether nothing was sent for a while.
+    pub fn was_open(&self) -> bool {
+        self.open_until.is_some()
+    }
+
     /// What follows from one attempt.
     #[must_use]
     pub fn after(mut self, delivered: bool, now: Timestamp) -> Circuit {

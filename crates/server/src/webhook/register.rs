@@ -2,11 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use countersign_model::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::sign::fingerprint;
 use super::url::{Target, UrlPolicy};
 use crate::error::Refusal;
+use crate::schema::{self, beside::public_url};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Registration {
@@ -22,17 +24,37 @@ pub struct Registration {
 const MAX_EVENTS: usize = 200;
 const MAX_TAGS: usize = 100;
 const MAX_TEXT: usize = 256;
-/// A secret that can be guessed signs nothing.
-const SECRET_BYTES: std::ops::RangeInclusive<usize> = 16..=256;
+/// Characters of a secret: one that can be guessed signs nothing.
+const SECRET: std::ops::RangeInclusive<usize> = 16..=256;
 
 impl Registration {
+    /// What [`Registration::parse`] reads, in the words of OpenAPI. Newer clients may send more.
+    pub(crate) fn shape() -> Value {
+        let text = json!({"type": "string", "minLength": 1, "maxLength": MAX_TEXT});
+        let both = "One thing with two names: whoever sends both has to say the same twice.";
+        let events = json!({"type": ["array", "null"], "items": text, "maxItems": MAX_EVENTS,
+            "description": both});
+        let tags = json!({"type": ["array", "null"], "items": text, "maxItems": MAX_TAGS});
+        let (least, most) = SECRET.into_inner();
+        json!({
+            "type": "object",
+            "required": ["url"],
+            "properties": {
+                "url": public_url(), "events": events, "eventTypes": events,
+                "tags": tags, "tenantId": schema::maybe_text(),
+                "secret": {"type": ["string", "null"], "minLength": least, "maxLength": most},
+            },
+            "additionalProperties": schema::of("Any"),
+        })
+    }
+
     pub fn parse(body: &Value, policy: UrlPolicy) -> Result<Registration, Refusal> {
         let body =
             body.as_object().ok_or_else(|| Refusal::invalid("the body has to be an object"))?;
         let url = text(body, "url")?.ok_or_else(|| Refusal::invalid("`url` is missing"))?;
         let secret = text(body, "secret")?;
-        if secret.is_some_and(|secret| !SECRET_BYTES.contains(&secret.len())) {
-            return Err(Refusal::invalid("`secret` has to have 16 to 256 bytes"));
+        if secret.is_some_and(|secret| !SECRET.contains(&secret.chars().count())) {
+            return Err(Refusal::invalid("`secret` has to have 16 to 256 characters"));
         }
         Ok(Registration {
             target: Target::parse(url, policy)?,
@@ -49,7 +71,7 @@ impl Registration {
     }
 
     /// The answer, with the names of both spellings.
-    pub fn answer(&self, id: &str, secret: &str) -> Value {
+    pub fn answer(&self, id: &str, secret: &str, at: Timestamp) -> Value {
         let events: Vec<&String> = self.events.iter().flatten().collect();
         json!({
             "subscriptionId": id,
@@ -60,6 +82,7 @@ impl Registration {
             "tags": self.tags,
             "secret": secret,
             "secretFingerprint": fingerprint(secret),
+            "createdAt": at.to_string(),
         })
     }
 }
@@ -92,10 +115,13 @@ fn texts(
     let Some(value) = body.get(name).filter(|value| !value.is_null()) else { return Ok(None) };
     let list = value.as_array().filter(|list| list.len() <= most);
     let short = |item: &Value| {
-        item.as_str().filter(|text| (1..=MAX_TEXT).contains(&text.len())).map(str::to_owned)
+        item.as_str()
+            .filter(|text| (1..=MAX_TEXT).contains(&text.chars().count()))
+            .map(str::to_owned)
     };
     let texts: Option<Vec<String>> = list.and_then(|list| list.iter().map(short).collect());
-    let message = format!("`{name}` has to be a list of at most {most} texts of 1 to 256 bytes");
+    let message =
+        format!("`{name}` has to be a list of at most {most} texts of 1 to 256 characters");
     texts.map(Some).ok_or_else(|| Refusal::invalid(message))
 }
 
@@ -121,7 +147,7 @@ mod tests {
             assert!(some.wants("run.completed") && !some.wants("run.started"));
         }
         assert!(parse(&json!({"url": URL, "events": []})).unwrap().wants("x"));
-        let answer = all.answer("wh-1", "0123456789abcdef");
+        let answer = all.answer("wh-1", "0123456789abcdef", Timestamp::from_millis(0));
         assert_eq!(
             (&answer["webhookId"], &answer["subscriptionId"]),
             (&json!("wh-1"), &json!("wh-1"))

@@ -55,6 +55,12 @@ pub fn headers(
     ]
 }
 
+/// What stands beside an event that nobody has a secret for.
+pub fn unsigned(kind: &str, now: Timestamp) -> Vec<(&'static str, String)> {
+    let seconds = now.as_millis().div_euclid(1000);
+    vec![("x-openwop-event-type", kind.to_owned()), ("x-openwop-timestamp", seconds.to_string())]
+}
+
 /// An event as receivers get it: its members at the top, and once more inside `event`.
 pub fn body(event: &Value, workspace: &str) -> Vec<u8> {
     let mut top: Map<String, Value> = event.as_object().cloned().unwrap_or_default();

@@ -242,7 +242,7 @@ pub fn offer() -> Offer {
             Family::SubWorkflow { input_mapping: true },
             Family::Orchestrator,
             Family::Dispatch,
-            Family::Workspace { max_file_bytes: 1 << 20, max_files: 100 },
+            Family::Workspace { max_file_bytes: 1 << 20, max_files: 100, max_versions: 3 },
             Family::Testing { mock_providers: vec![], test_key_prefix: None },
             Family::Other("conversationPrimitive", json!(true)),
         ],

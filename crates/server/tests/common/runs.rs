@@ -76,7 +76,7 @@ pub async fn events(
     let source: Arc<dyn Source> = desk.runs.0.clone();
     match ask.as_list {
         true => Ok(axum_json(&list(source, &ask).await?)),
-        false => Ok(sse(source, &ask, desk.closing.clone())),
+        false => Ok(sse(source, &ask, desk.closing.clone(), Box::new(|| true))),
     }
 }
 
