@@ -12,16 +12,37 @@ mod judge;
 mod serving;
 
 use common::Bench;
-use judge::schemas::{check, judge};
+use judge::fits;
+use judge::schemas::check;
 use serde_json::{Value, json};
 use serving::{ALL, Client, fixtures, is_over, key, serve};
 
-#[track_caller]
-fn fits(schema: &str, value: &Value) {
-    let Some(validator) = judge(schema) else { return };
-    let errors: Vec<_> =
-        validator.iter_errors(value).map(|e| format!("{}: {e}", e.instance_path())).collect();
-    assert!(errors.is_empty(), "{schema}: {errors:#?}\n{value:#}");
+/// Published workflows that are not offered, and what they would need.
+const NOT_OFFERED: [(&str, &str); 11] = [
+    ("conformance-a2a-task-roundtrip", "another host to hand tasks to"),
+    ("conformance-agent-channel-dispatch", "deployments of agents"),
+    ("conformance-agent-pack-export", "packs: an agent to put into one"),
+    ("conformance-agent-pack-handoff-schema-validation", "packs: an agent out of one"),
+    ("conformance-agent-pack-install", "packs: one that is installed"),
+    ("conformance-agent-pack-provenance", "packs: one that is installed"),
+    ("conformance-mcp-tool-roundtrip", "tools of an MCP server"),
+    ("conformance-prompt-all-four-kinds", "prompts"),
+    ("conformance-prompt-end-to-end", "prompts"),
+    ("conformance-wasm-pack-memory-cap-breach", "packs: a node type out of one"),
+    ("conformance-wasm-pack-roundtrip", "packs: a node type out of one"),
+];
+
+/// Every published workflow is offered, or is known not to be.
+fn all_but_not_offered(shared: &std::path::Path) -> Vec<String> {
+    let mut ids: Vec<String> = std::fs::read_dir(shared.join("fixtures"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
+        .map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned())
+        .filter(|id| !NOT_OFFERED.iter().any(|(known, _)| known == id))
+        .collect();
+    ids.sort();
+    ids
 }
 
 /// What a client would answer to whatever a run waits for.
@@ -44,9 +65,32 @@ fn answer(open: &Value) -> Value {
     }
 }
 
+/// A value for whatever has to be given.
+fn inputs(definition: &Value) -> Value {
+    let needed =
+        |variable: &&Value| variable["required"] == true && variable.get("defaultValue").is_none();
+    let value = |variable: &Value| match variable["type"].as_str().unwrap() {
+        "number" => json!(1),
+        "boolean" => json!(true),
+        "object" => json!({}),
+        "array" => json!([]),
+        _ => json!("something"),
+    };
+    let variables = definition["variables"].as_array().unwrap().iter().filter(needed);
+    variables
+        .map(|variable| (variable["name"].as_str().unwrap().to_owned(), value(variable)))
+        .collect::<serde_json::Map<_, _>>()
+        .into()
+}
+
 /// Runs that end by themselves, by answers, or not before somebody cancels them.
-fn drive(client: &Client<'_>, id: &str) -> Option<Value> {
-    let begun = client.post("/v1/runs", &json!({"workflowId": id, "inputs": {}}));
+fn drive(client: &Client<'_>, definition: &Value) -> Option<Value> {
+    let id = definition["id"].as_str().unwrap();
+    let tokens = json!({"mockProvider": {"id": "stream-text", "config": {"tokens": ["a", "b"]}}});
+    let configurable = if id == "conformance-stream-text" { tokens } else { json!({}) };
+    let wanted = json!({"workflowId": id, "inputs": inputs(definition),
+        "configurable": configurable});
+    let begun = client.post("/v1/runs", &wanted);
     if begun.status != 201 {
         fits("error-envelope.schema.json", &begun.json());
         assert!([400, 403, 422].contains(&begun.status), "{id}: {begun:?}");
@@ -86,27 +130,40 @@ fn drive(client: &Client<'_>, id: &str) -> Option<Value> {
     Some(shown)
 }
 
+/// Tells the mock what the nodes of a workflow want to hear.
+fn program(client: &Client<'_>, definition: &Value) {
+    for node in definition["nodes"].as_array().unwrap() {
+        if node["typeId"] == "core.ai.structuredOutput" {
+            let schema = &node["config"]["outputSchema"];
+            let valid = schema["properties"].get("valid").is_some();
+            let content = if valid { json!({"valid": true}) } else { json!({"result": "x"}) };
+            let program = json!([{"content": content.to_string(), "stopReason": "end_turn"}]);
+            let given = json!({"nodeId": node["id"], "program": program});
+            client.post("/v1/host/sample/test/mock-ai/program", &given).is(200);
+        }
+    }
+}
+
 #[test]
 fn what_is_sent_is_what_the_contract_says() {
     let bench = Bench::new();
-    if fixtures(&bench).is_none() {
-        return;
-    }
+    let Some(shared) = fixtures(&bench) else { return };
     let key = key(&bench, "agent:sdk", "one", ALL);
     let host = serve(&bench, &["--conformance"]);
     let client = Client { port: host.port, key: &key };
     let found = client.get("/.well-known/openwop").is(200);
     fits("capabilities.schema.json", &found);
     let listed = found["fixtures"].as_array().unwrap().clone();
-    assert!(listed.len() > 40, "{listed:?}");
+    let mut offered: Vec<_> = listed.iter().map(|id| id.as_str().unwrap().to_owned()).collect();
+    offered.sort();
+    assert_eq!(offered, all_but_not_offered(&shared));
     let mut ends = std::collections::BTreeMap::<String, u32>::new();
     for id in &listed {
         let id = id.as_str().unwrap();
-        fits(
-            "workflow-definition.schema.json",
-            &client.get(&format!("/v1/workflows/{id}")).is(200),
-        );
-        let end = drive(&client, id).map_or_else(
+        let definition = client.get(&format!("/v1/workflows/{id}")).is(200);
+        fits("workflow-definition.schema.json", &definition);
+        program(&client, &definition);
+        let end = drive(&client, &definition).map_or_else(
             || "refused".to_owned(),
             |shown| shown["status"].as_str().unwrap().to_owned(),
         );
@@ -114,7 +171,8 @@ fn what_is_sent_is_what_the_contract_says() {
         *ends.entry(end).or_default() += 1;
     }
     println!("{ends:?}");
-    assert!(ends["completed"] > 25, "{ends:?}");
+    assert!(ends["completed"] > 45, "{ends:?}");
+    assert!(!ends.contains_key("refused"), "what is offered can be run");
     fits("error-envelope.schema.json", &client.get("/v1/runs/run-nowhere").json());
     drop(host);
     bench.verify();

@@ -100,11 +100,15 @@ fn a_key_is_good_for_what_it_names_and_nothing_else() {
 #[test]
 fn questions_are_answered_by_key_and_by_token_once() {
     let bench = bench();
-    let key = key(&bench, "agent:a", "one", ALL);
+    let (machine, key) = (key(&bench, "agent:a", "one", ALL), key(&bench, "human:h", "one", ALL));
     let host = serve(&bench, &[]);
     let client = Client { port: host.port, key: &key };
     let accept = json!({"resumeValue": {"action": "accept"}});
     let run = client.start("asks", &json!({}));
+    // Whoever asks for approval does not give it.
+    let agent = Client { port: host.port, key: &machine };
+    assert_eq!(agent.run(&run)["interrupt"]["interruptToken"], Value::Null);
+    assert_eq!(agent.post(&format!("/v1/runs/{run}/interrupts/gate"), &accept).status, 403);
     let token = client.run(&run)["interrupt"]["interruptToken"].as_str().unwrap().to_owned();
     let keyless = Client { port: host.port, key: "" };
     let path = format!("/v1/interrupts/{token}");
@@ -119,6 +123,49 @@ fn questions_are_answered_by_key_and_by_token_once() {
     assert_eq!(client.post(&node, &json!({"resumeValue": {"action": "sing"}})).status, 400);
     client.post(&node, &accept).is(200);
     assert_eq!(client.until(&other, is_over)["status"], "completed");
+}
+
+#[test]
+fn a_stream_ends_with_the_key_that_it_was_opened_with() {
+    let bench = bench();
+    let scopes = "runs:create,runs:read,approvals:respond";
+    let (key, other) = (key(&bench, "human:h", "one", scopes), key(&bench, "human:i", "one", ALL));
+    let host = serve(&bench, &[]);
+    let run = Client { port: host.port, key: &key }.start("asks", &json!({}));
+    let stream = std::thread::spawn({
+        let (port, key, run) = (host.port, key.clone(), run.clone());
+        move || Client { port, key: &key }.get(&format!("/v1/runs/{run}/events?streamMode=debug"))
+    });
+    // It is asked about once a second.
+    std::thread::sleep(Duration::from_millis(1200));
+    let id = key.split('_').nth(1).unwrap();
+    bench.run(&["key", "revoke", id, "--as", "human:ann"]).ok();
+    let client = Client { port: host.port, key: &other };
+    let accept = json!({"resumeValue": {"action": "accept"}});
+    client.post(&format!("/v1/runs/{run}/interrupts/gate"), &accept).is(200);
+    let seen = stream.join().unwrap().text;
+    assert!(seen.contains("interrupt.requested") && !seen.contains("run.completed"), "{seen}");
+    assert_eq!(client.until(&run, is_over)["status"], "completed");
+}
+
+#[test]
+fn a_fork_is_the_run_of_whoever_asks_for_it_and_made_once() {
+    let bench = bench();
+    let (first, second) = (key(&bench, "human:h", "one", ALL), key(&bench, "agent:a", "one", ALL));
+    let mut host = serve(&bench, &[]);
+    let run = Client { port: host.port, key: &first }.start("plain", &json!({}));
+    let fork = |port: u16| {
+        let (path, headers) = (format!("/v1/runs/{run}:fork"), [("Idempotency-Key", "f")]);
+        let wanted = json!({"mode": "branch", "fromSeq": 0});
+        Client { port, key: &second }.try_send("POST", &path, &headers, Some(&wanted)).unwrap()
+    };
+    let forked = fork(host.port);
+    let id = forked.clone().is(201)["runId"].as_str().unwrap().to_owned();
+    let shown = Client { port: host.port, key: &first }.until(&id, is_over);
+    assert_eq!(shown["owner"]["principal"], "agent:a", "its calls are made with these rights");
+    host.child.kill().unwrap();
+    let host = serve(&bench, &[]);
+    assert_eq!(fork(host.port).text, forked.text);
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod calls;
 mod documents;
 mod measure;
 mod policy;
+mod runs;
 mod sandbox;
 mod spawns;
 
@@ -25,6 +26,7 @@ pub(crate) enum BenchCommand {
     Calls(calls::CallsArgs),
     Sandbox(sandbox::SandboxArgs),
     Policy(policy::PolicyArgs),
+    Runs(runs::RunsArgs),
     Documents(documents::DocumentsArgs),
 }
 
@@ -34,6 +36,7 @@ pub(crate) fn run(context: &Context, command: BenchCommand) -> Done<Exit> {
         BenchCommand::Calls(args) => calls::run(context, &args),
         BenchCommand::Sandbox(args) => sandbox::run(context, &args),
         BenchCommand::Policy(args) => policy::run(context, &args),
+        BenchCommand::Runs(args) => runs::run(context, &args),
         BenchCommand::Documents(args) => documents::run(context, &args),
     }
 }

@@ -1,5 +1,6 @@
 //! The HTTP host: runs for agents and people elsewhere.
 
+use std::env;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,9 +11,11 @@ use std::time::Duration;
 use clap::Args;
 use countersign_flow::Offers;
 use countersign_host::Host;
-use countersign_host::config::ServeConfig;
+use countersign_host::config::{ServeConfig, WebhookSignature};
 use countersign_model::Failure;
-use countersign_server::api::{Api, JournalShelf, Offered, table};
+use countersign_server::api::{
+    Api, JournalShelf, Offered, Post, PostSettings, sample_secrets, sample_workflows, table,
+};
 use countersign_server::body::BodyBounds;
 use countersign_server::clock::SystemClock;
 use countersign_server::gate::{App, Closing};
@@ -20,8 +23,9 @@ use countersign_server::inflight::Inflight;
 use countersign_server::limit::{Limiter, Rate, Rates};
 use countersign_server::place::Place;
 use countersign_server::serve::{Ended, TlsFiles};
+use countersign_server::webhook::{SignatureForm, UrlPolicy};
 use countersign_server::{Bounds, Edge, Settings};
-use countersign_workflow::{Engine, Settings as EngineSettings};
+use countersign_workflow::{Engine, Observer, Settings as EngineSettings};
 use serde_json::json;
 
 use crate::Context;
@@ -48,21 +52,28 @@ pub(crate) struct ServeArgs {
     conformance: bool,
 }
 
+/// The secret that a conformance suite looks for, where it shall know which.
+const CANARY: &str = "OPENWOP_CANARY_SECRET_VALUE";
+
 /// How long requests and calls that are at work may take to end.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long webhooks may take that are not sent yet.
+const LAST_POST: Duration = Duration::from_secs(6);
 
 pub(crate) fn run(context: &Context, args: &ServeArgs) -> Done<Exit> {
     let host = Arc::new(sandbox::open_host(&context.home)?);
     let config = host.home().config.serve.clone();
     let stop = signals::cancelled();
-    let engine = engine(&host, args)?;
+    let post = Post::open(Arc::clone(&host), post_settings(&config))?;
+    let engine = engine(&host, args, &post)?;
     for (name, problems) in engine.library().broken() {
         let first = problems.first().map(ToString::to_string).unwrap_or_default();
         let words = format!("the workflow `{name}` is left out: {first}");
         context.ui.note(paint(WARN, inert(&words)));
     }
     let closing = Closing::default();
-    let app = app(&engine, &config, &closing)?;
+    let app = app(&engine, &config, &closing, post.clone())?;
     let settings = settings(args, &config)?;
     watch(stop, closing.clone());
     let ui = context.ui;
@@ -71,6 +82,7 @@ pub(crate) fn run(context: &Context, args: &ServeArgs) -> Done<Exit> {
     };
     let ended = countersign_server::run(&settings, app, told)?;
     let finished = engine.close(PATIENCE);
+    post.close(LAST_POST);
     if !ui.json {
         let words = match (ended, finished) {
             (Ended::Drained, true) => "stopped; everything that was begun is finished",
@@ -82,16 +94,41 @@ pub(crate) fn run(context: &Context, args: &ServeArgs) -> Done<Exit> {
 }
 
 /// The engine that advances all runs of the home.
-fn engine(host: &Arc<Host>, args: &ServeArgs) -> Result<Engine, Failure> {
-    let library = runs::library_with(host, &args.workflows)?;
-    let offers = if args.conformance { Offers::conformance() } else { Offers::default() };
-    let settings = EngineSettings { offers, ..EngineSettings::default() };
+fn engine(host: &Arc<Host>, args: &ServeArgs, post: &Post) -> Result<Engine, Failure> {
+    let mut library = runs::library_with(host, &args.workflows)?;
+    let observer = Some(Arc::new(post.clone()) as Arc<dyn Observer>);
+    let mut settings = EngineSettings { observer, ..EngineSettings::default() };
+    if args.conformance {
+        for workflow in sample_workflows().map_err(|_| unusable())? {
+            library.provide(workflow)?;
+        }
+        settings.offers = Offers::conformance();
+        settings.secrets = sample_secrets(env::var(CANARY).ok().as_deref())?;
+    }
     Engine::start(Arc::clone(host), library, settings)
 }
 
-fn app(engine: &Engine, config: &ServeConfig, closing: &Closing) -> Result<App, Failure> {
+fn unusable() -> Failure {
+    Failure::state("INTERNAL", "a workflow of the host itself cannot be read")
+}
+
+fn post_settings(config: &ServeConfig) -> PostSettings {
+    let form = match config.webhook_signature {
+        WebhookSignature::Bare => SignatureForm::Bare,
+        WebhookSignature::Prefixed => SignatureForm::Prefixed,
+    };
+    PostSettings { policy: UrlPolicy { allow_private: config.webhook_allow_private }, form }
+}
+
+fn app(
+    engine: &Engine,
+    config: &ServeConfig,
+    closing: &Closing,
+    post: Post,
+) -> Result<App, Failure> {
     let host = engine.host();
-    let api = Api::new(engine.clone(), &host.home().derive_key("interrupts"), closing.clone());
+    let secret = host.home().derive_key("interrupts");
+    let api = Api::new(engine.clone(), &secret, closing.clone(), post);
     let most = config.max_body_kb.saturating_mul(1024);
     let edge = Edge {
         keys: Arc::clone(host) as Arc<dyn countersign_server::Keys>,
@@ -114,6 +151,7 @@ fn rates(config: &ServeConfig) -> Rates {
     Rates {
         key: rate(config.requests_per_second_of_key),
         tenant: rate(config.requests_per_second_of_tenant),
+        address: rate(config.requests_per_second_of_address),
         ..Rates::default()
     }
 }

@@ -3,11 +3,14 @@
 use clap::{Args, ValueEnum};
 use countersign_flow::ForkMode;
 use countersign_flow::fork::ForkRequest;
+use countersign_model::Principal;
+use countersign_workflow::Forker;
 use serde_json::Value;
 
 use super::drive::{follow, leave};
 use super::start::object;
 use crate::Context;
+use crate::commands::acting;
 use crate::exit::Exit;
 use crate::runs::{driving, find, looking, told};
 use crate::ui::{BOLD, DIM, Done, GOOD, Ui, WARN, inert, paint, wrap};
@@ -42,6 +45,10 @@ pub(crate) struct ForkArgs {
     #[arg(long, default_value = "{}", value_name = "JSON|@FILE")]
     overlay: String,
 
+    /// Who asks; its calls are made in this name [default: human:$USER]
+    #[arg(long = "as", value_name = "PRINCIPAL", env = "COUNTERSIGN_AS")]
+    principal: Option<Principal>,
+
     /// Only begin it; `countersign run resume` goes on with it
     #[arg(long)]
     detach: bool,
@@ -59,7 +66,7 @@ pub(crate) struct DiffArgs {
     b: String,
 }
 
-pub(super) fn fork(context: &Context, args: &ForkArgs) -> Done<Exit> {
+pub(super) fn fork(context: &Context, args: ForkArgs) -> Done<Exit> {
     let ui = context.ui;
     let engine = if args.detach { looking(&context.home) } else { driving(&context.home) }?;
     let source = find(&engine, &args.run)?.run;
@@ -69,7 +76,8 @@ pub(super) fn fork(context: &Context, args: &ForkArgs) -> Done<Exit> {
     };
     let overlay = object(engine.host(), "--overlay", &args.overlay)?;
     let request = ForkRequest { run_id: String::new(), mode, from_sequence: args.from, overlay };
-    let begun = engine.fork(&source, request).map_err(told)?;
+    let begun =
+        engine.fork(&source, request, Forker::new(acting(args.principal)?)).map_err(told)?;
     if args.detach {
         return leave(ui, &engine, &begun.run);
     }

@@ -49,7 +49,7 @@ pub(super) fn run(context: &Context, command: RunCommand) -> Done<Exit> {
         RunCommand::Pause(args) => steer::pause(context, args),
         RunCommand::Resume(args) => steer::resume(context, args),
         RunCommand::Submit(args) => submit::run(context, args),
-        RunCommand::Fork(args) => fork::fork(context, &args),
+        RunCommand::Fork(args) => fork::fork(context, args),
         RunCommand::Diff(args) => fork::diff(context, &args),
     }
 }
