@@ -21,15 +21,12 @@ mod workflows;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};
 
-use axum::body::Body;
-use axum::http::{StatusCode, header};
-use axum::response::Response;
 use countersign_model::RunId;
 use countersign_workflow::Engine;
-use serde_json::Value;
 
 use crate::auth::{Caller, blocking};
-use crate::error::{JSON, Refusal};
+use crate::body::answer;
+use crate::error::Refusal;
 use crate::gate::Closing;
 use crate::route::{Table, is_id};
 use crate::token::Signer;
@@ -111,13 +108,6 @@ fn mine(engine: &Engine, tenant: &str, id: &str) -> Result<RunId, Refusal> {
     let run = named(id)?;
     let found = engine.tenant(&run).map_err(Refusal::from)?;
     found.filter(|owner| owner == tenant).map(|_| run).ok_or_else(unknown)
-}
-
-fn answer(status: StatusCode, value: &Value) -> Response {
-    let mut response = Response::new(Body::from(value.to_string()));
-    *response.status_mut() = status;
-    response.headers_mut().insert(header::CONTENT_TYPE, JSON);
-    response
 }
 
 /// Every route there is.

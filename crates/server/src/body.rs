@@ -152,6 +152,16 @@ where
     T::deserialize(members).map_err(D::Error::custom)
 }
 
+/// Whether a client asks for one kind of answer, and not for another.
+pub(crate) fn prefers(headers: &HeaderMap, wanted: &str, usual: &str) -> bool {
+    let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let kinds =
+        accepted.flat_map(|value| value.split(',')).filter_map(|part| part.split(';').next());
+    let kinds: Vec<&str> = kinds.map(str::trim).collect();
+    let asks = |kind: &str| kinds.iter().any(|asked| asked.eq_ignore_ascii_case(kind));
+    asks(wanted) && !asks(usual)
+}
+
 /// An answer with a JSON body.
 pub fn answer(status: StatusCode, value: &impl Serialize) -> Response {
     // Only a map with keys that are no texts cannot be written, and no answer has one.

@@ -185,6 +185,7 @@ fn tell(ui: Ui, address: SocketAddr, tls: bool, engine: &Engine) -> Done {
     if ui.json {
         return ui.json_line(&json!({"url": url, "workflows": workflows}));
     }
-    ui.line(format!("serving {} with {workflows} workflows", paint(BOLD, &url)))?;
+    let plural = if workflows == 1 { "" } else { "s" };
+    ui.line(format!("serving {} with {workflows} workflow{plural}", paint(BOLD, &url)))?;
     ui.line(paint(DIM, "stop with Ctrl-C; nothing is lost"))
 }

@@ -19,7 +19,9 @@ pub(crate) fn told(trouble: Trouble) -> Failure {
         Trouble::Create(refusal) => create(&refusal),
         Trouble::Command(refusal) => command(&refusal),
         Trouble::Fork(countersign_flow::ForkRefusal::Options(refusal)) => create(&refusal),
-        Trouble::Fork(_) => invalid("FORK_INVALID", "see `countersign run fork --help`"),
+        Trouble::Fork(_) => {
+            invalid("FORK_INVALID", "`countersign run events` numbers them; see `run fork --help`")
+        }
         Trouble::Active(_) => invalid("RUN_ACTIVE", "wait for its end, or cancel it"),
         Trouble::Answered => invalid("RUN_ASKED_TWICE", "look with `countersign run list`"),
     }

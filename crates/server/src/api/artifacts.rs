@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::{Api, answer, mine};
 use crate::auth::Caller;
+use crate::body::prefers;
 use crate::error::Refusal;
 use crate::route::Route;
 use crate::schema;
@@ -44,12 +45,7 @@ enum Form {
 
 /// The bytes only for who asks for them and not for JSON.
 fn form(headers: &HeaderMap) -> Form {
-    let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
-    let kinds =
-        accepted.flat_map(|value| value.split(',')).filter_map(|part| part.split(';').next());
-    let kinds: Vec<String> = kinds.map(|kind| kind.trim().to_ascii_lowercase()).collect();
-    let asks = |kind: &str| kinds.iter().any(|asked| asked == kind);
-    match asks(BYTES) && !asks("application/json") {
+    match prefers(headers, BYTES, "application/json") {
         true => Form::Bytes,
         false => Form::Described,
     }

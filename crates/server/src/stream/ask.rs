@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use axum::http::{HeaderMap, header};
+use axum::http::HeaderMap;
 
 use super::modes::Modes;
+use crate::body::prefers;
 use crate::error::Refusal;
 use crate::query::{Query, plain_number};
 use crate::schema::MAX_WHOLE;
@@ -32,7 +33,7 @@ impl StreamAsk {
             modes,
             buffer_millis: u32::try_from(buffer).unwrap_or(0),
             after: last_event_id(headers)?,
-            as_list: wants_list(headers),
+            as_list: prefers(headers, "application/json", "text/event-stream"),
         })
     }
 }
@@ -51,16 +52,6 @@ fn last_event_id(headers: &HeaderMap) -> Result<Option<u64>, Refusal> {
 
 fn bad_id() -> Refusal {
     Refusal::invalid("`Last-Event-ID` has to be the id of a frame: a whole number from 0 on")
-}
-
-/// Asked for JSON, and not for a stream.
-fn wants_list(headers: &HeaderMap) -> bool {
-    let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
-    let types =
-        accepted.flat_map(|value| value.split(',')).filter_map(|part| part.split(';').next());
-    let types: Vec<String> = types.map(|kind| kind.trim().to_ascii_lowercase()).collect();
-    let asks = |kind: &str| types.iter().any(|asked| asked == kind);
-    asks("application/json") && !asks("text/event-stream")
 }
 
 /// A question that may wait for its answer.
